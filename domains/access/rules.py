@@ -36,7 +36,7 @@ MAX_GRANTS: Final = 1000
 MAX_KEYS: Final = 1000
 """Most keys of a principal that have not ended: its end, which ends them all, is one event."""
 _GRANT_BYTES: Final = 6
-"""Of a grant in JSON besides its two texts: brackets, quotes and commas."""
+"""What a grant counts for besides its two texts: brackets and quotes."""
 
 _Decision = Callable[[Header, Any, At, EntityRow | None, RowReader], Outcome]
 """What an event that is in order does; the newest row of its first entity is given, also of one that ended."""

@@ -14,7 +14,7 @@ from metajournal.domains.access import rules
 from metajournal.domains.access.rows import AccessKeyKey, AccessPrincipalKey
 from metajournal.domains.access.urns import CONSTANT_ROLES, key_urn, pattern_fault, principal_urn, role_urn
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
-from metajournal.rules import Accepted, Rejected
+from metajournal.rules import Accepted, Rejected, Unchanged
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_URN_BYTES
 from metajournal.schemas.positions import position
@@ -31,6 +31,7 @@ def verdict(journal: Catalog, event: Any, **fields: Any) -> str:
     outcome = journal.judge(event, **fields)
     if isinstance(outcome, Rejected):
         return outcome.reason
+    assert isinstance(outcome, Accepted | Unchanged)
     return "accepted" if isinstance(outcome, Accepted) else "unchanged"
 
 
@@ -82,8 +83,75 @@ def test_a_login_leaves_the_position_of_its_principal() -> None:
     assert journal.newest["default", ada].logical_timestamp == position(1, 1)
 
 
+def test_the_rows_of_an_end_are_numbered_in_each_table() -> None:
+    ada, keys = principal_urn("ada"), [key_urn("ada", f"{number:024x}") for number in range(3)]
+    journal = begun(*[e.KeyIssued(key, HASH) for key in reversed(keys)], e.KeyRevoked(keys[1]))
+    outcome = journal.judge(e.PrincipalDisabled(ada))
+    assert isinstance(outcome, Accepted)
+    assert [(row.urn, row.seq, row.deleted) for row in outcome.rows] == [
+        (ada, 0, False), (keys[0], 1, True), (keys[2], 2, True)
+    ]  # fmt: skip
+    *ended, count = outcome.facts
+    assert [(row.urn, row.seq, row.deleted) for row in ended] == [(keys[0], 0, True), (keys[2], 1, True)]
+    assert (count.urn, count.seq, count.deleted, count.live_keys) == (ada, 0, False, 0)
+    assert all(isinstance(rows, tuple) for rows in (outcome.rows, outcome.facts))
+
+
+def test_a_key_that_ends_is_one_less() -> None:
+    keys = [key_urn("ada", f"{number:024x}") for number in range(4)]
+    journal = begun(*[e.KeyIssued(key, HASH) for key in keys])
+    for left, key in zip((3, 2, 1), keys, strict=False):
+        outcome = journal.judge(e.KeyRevoked(key))
+        assert isinstance(outcome, Accepted)
+        assert [(row.urn, row.seq, row.deleted) for row in outcome.rows] == [(key, 0, True)]
+        ended, count = outcome.facts
+        assert (ended.urn, ended.seq, ended.deleted, count.seq, count.live_keys) == (key, 0, True, 0, left)
+
+
+def test_what_stands_already_changes_nothing() -> None:
+    ada, key, role = principal_urn("ada"), key_urn("ada", ID), role_urn("mine")
+    journal = begun(
+        e.RolesGranted(ada, [("admin", "*")]), e.KeyIssued(key, HASH), e.RoleDefined(role, ["WriteRepo", "ReadRepo"]),
+        e.KeyRevoked(key),
+    )  # fmt: skip
+    for event in (
+        e.PrincipalRegistered(ada), e.RolesGranted(ada, [("admin", "*")]), e.RolesRevoked(ada, [("mine", "*")]),
+        e.KeyRevoked(key), e.RoleDefined(role, ["ReadRepo", "WriteRepo", "ReadRepo"]),
+    ):  # fmt: skip
+        assert verdict(journal, event) == "unchanged"
+    assert verdict(journal, e.RolesRevoked(ada, all=True)) == "accepted"
+    assert verdict(journal, e.RolesRevoked(ada, all=True)) == "unchanged"
+    assert verdict(journal, e.PrincipalDisabled(ada)) == "accepted"
+    assert verdict(journal, e.PrincipalDisabled(ada)) == "unchanged"
+    assert verdict(journal, e.RoleDeleted(role)) == "accepted"
+    assert verdict(journal, e.RoleDeleted(role)) == "unchanged"
+
+
+def test_the_actions_of_a_role_stand_in_order_and_once() -> None:
+    role = role_urn("mine")
+    journal = begun(e.RoleDefined(role, ["WriteRepo", "ReadRepo", "WriteRepo"]))
+    assert journal.newest["default", role].record == {"actions": ["ReadRepo", "WriteRepo"]}
+
+
+def test_who_began_something_and_when_is_kept_through_its_changes() -> None:
+    ada, role = principal_urn("ada"), role_urn("mine")
+    journal = begun(e.RoleDefined(role, ["ReadRepo"]))
+    began = {urn: journal.newest["default", urn].system_properties for urn in (ada, role)}
+    for event in (
+        e.RolesGranted(ada, GRANTS), e.RolesRevoked(ada, GRANTS), e.PrincipalDisabled(ada), e.PrincipalRegistered(ada),
+        e.RoleDefined(role, ["WriteRepo"]),
+    ):  # fmt: skip
+        urn = event.entities[0]
+        assert verdict(journal, event, actor="bob") == "accepted"
+        system = journal.newest["default", urn].system_properties
+        assert (system["created_by"], system["creation_time"]) == ("alice", began[urn]["creation_time"])
+        assert (system["last_updated_by"], system["last_update_time"]) == ("bob", str(journal.at.system_time))
+
+
 ADA, NOBODY, KEY, UNKNOWN_KEY = "access-principal:ada", "access-principal:bob", f"access-key:ada/{ID}", "1" * 24
 GRANTS = [("reader", "dataset:a/*")]
+NOBODY_S_KEY = ("unknown-entity", e.KeyIssued.TYPE)
+"""Of an event of a key, where not the key is named."""
 
 
 @pytest.mark.parametrize(
@@ -115,8 +183,14 @@ def test_the_first_of_several_reasons_is_given(event: Any, fields: dict[str, Any
         e.PrincipalDisabled(off), e.RoleDefined(role_urn("gone"), ["ReadRepo"]), e.RoleDeleted(role_urn("gone")),
     )  # fmt: skip
     before = dict(journal.facts)
-    assert journal.rejected(type(event)(*[getattr(event, name) for name in _fields(event)]), **fields)[0] == reason
+    event = type(event)(*[getattr(event, name) for name in _fields(event)])
+    found, detail = journal.rejected(event, **fields)
+    assert found == reason
     assert journal.facts == before
+    if reason not in {"invalid", "wrong-aggregate"}:
+        of = event.aggregate if reason == "disabled" or (reason, event.TYPE) == NOBODY_S_KEY else event.entities[0]
+        assert (detail["entity"], type(detail["entity"])) == (str(of), str)  # as JSON has it
+        assert len(detail) == (3 if reason == "stale-entity" else 1)
 
 
 def _fields(event: Any) -> list[str]:
@@ -146,7 +220,21 @@ def test_grants_of_a_principal_are_no_larger_than_an_entity() -> None:
     journal = begun(e.RolesGranted(ada, grants[:400]))
     reason, detail = journal.rejected(e.RolesGranted(ada, grants[400:]))
     assert reason == "too-large"
-    assert detail["size_bytes"] > MAX_ENTITY_BYTES == detail["limit_bytes"]
+    size_bytes = sum(len(role) + len(pattern) + 6 for role, pattern in grants)
+    assert size_bytes > MAX_ENTITY_BYTES
+    assert detail == {
+        "entity": "access-principal:ada", "grants": 900, "size_bytes": size_bytes, "limit": 1000,
+        "limit_bytes": MAX_ENTITY_BYTES,
+    }  # fmt: skip
+    assert type(detail["entity"]) is str
+
+
+def test_grants_may_have_just_the_size_of_an_entity(monkeypatch: pytest.MonkeyPatch) -> None:
+    ada, grants = principal_urn("ada"), [("reader", "dataset:a/*"), ("mine", "*")]
+    monkeypatch.setattr(rules, "MAX_ENTITY_BYTES", 6 + 11 + 6 + 4 + 1 + 6)
+    assert verdict(begun(), e.RolesGranted(ada, grants)) == "accepted"
+    monkeypatch.setattr(rules, "MAX_ENTITY_BYTES", 6 + 11 + 6 + 4 + 1 + 5)
+    assert verdict(begun(), e.RolesGranted(ada, grants)) == "too-large"
 
 
 @pytest.mark.parametrize(

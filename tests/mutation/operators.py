@@ -111,7 +111,7 @@ def _is_unseen(node: ast.AST) -> bool:
         case ast.ClassDef(bases=[ast.Name(id="Protocol"), *_]):
             return True
         case ast.Assign(targets=[ast.Name(id=name)]):
-            return name == "__all__" or (name[0].isupper() and not name.isupper())
+            return name == "__all__" or (name.lstrip("_")[:1].isupper() and not name.isupper())
         case ast.Call(func=ast.Name(id=name)) | ast.Name(id=name):
             return name in UNSEEN_CALLS
     return False
