@@ -34,6 +34,7 @@ from bench.gateway_parts import (
     p99,
     servers,
 )
+from bench.gateway_search import searches
 from metajournal.client import Journal
 from metajournal.config import load
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
@@ -69,8 +70,8 @@ def _measured(bench: Bench, say: Say) -> list[Figure]:
     figures: list[Figure] = []
     for title, measure in (
         ("writes, acknowledged", _acknowledged), ("writes under load", _load), ("verdicts and reads", _verdicts),
-        ("many that wait", _waiting), ("one entity", _reads), ("pages", of_pages), ("lines", _lines),
-        ("feeds", of_feeds), ("revocations", revocations), ("memory", _memory),
+        ("many that wait", _waiting), ("one entity", _reads), ("search", searches), ("pages", of_pages),
+        ("lines", _lines), ("feeds", of_feeds), ("revocations", revocations), ("memory", _memory),
     ):  # fmt: skip
         say(title)
         figures += measure(bench)

@@ -124,10 +124,10 @@ def _serve(settings: Settings, told: Any) -> None:
             principals.close()
 
 
-def key_for(journal: Journal, name: str, servers: Sequence[Server]) -> tuple[str, str]:
-    """The text and id of a key of a new principal who may do everything, once every server knows it."""
+def key_for(journal: Journal, name: str, servers: Sequence[Server], *grants: tuple[str, str]) -> tuple[str, str]:
+    """The text and id of a key of a new principal, once every server knows it; without grants it may do everything."""
     journal.access.register(name)
-    journal.access.grant(name, ("admin", "*"))
+    journal.access.grant(name, *(grants or [("admin", "*")]))
     key, receipt = journal.access.issue_key(name)
     receipt.position  # noqa: B018  (acknowledged)
     for server in servers:

@@ -51,6 +51,13 @@ _RETRY_AFTER_S: Final = 1
 _INTERNAL: Final = "The request failed inside of the gateway; its log says why."
 
 
+_OVER_HTTP: Final = {
+    "at_least (`--at-least POSITION`)": "the header Metajournal-At-Least",
+    "as_at (`--as-at TIME`)": "as_at (`?as_at=TIME`)",
+}
+"""What hints name that command line and Python call otherwise."""
+
+
 class HttpError(InputError):
     """A request that HTTP itself refuses.
 
@@ -101,8 +108,16 @@ def problem_of(error: BaseException, request_id: str) -> Problem:
         headers["Retry-After"] = str(error.data.get("retry_after_s", _RETRY_AFTER_S))
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="metajournal"'
-    problem = _problem(status, code, error.message, error.hint, request_id)
+    problem = _problem(status, code, error.message, hint_of(error), request_id)
     return Problem(status, {**more, **problem.body}, headers)
+
+
+def hint_of(error: MetajournalError) -> str:
+    """What to do about an error, in the words of HTTP."""
+    hint = error.hint
+    for there, here in _OVER_HTTP.items():
+        hint = hint.replace(there, here)
+    return hint
 
 
 def status_of(error: MetajournalError) -> int:

@@ -43,7 +43,7 @@ from .own.changes import AFTER
 from .own.rows import points_of
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows, check_needs
-from .problems import HttpError, Problem, status_of
+from .problems import HttpError, Problem, hint_of, status_of
 from .replies import JSON, encoded
 from .routing import named_urn, query_values
 from .sessions import COOKIE_LENGTH, FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
@@ -219,7 +219,7 @@ class Site:
         try:
             shown = section(self._journal, asked, row)
         except UnavailableError as error:
-            shown = Shown("missing.html", {"problem": {"detail": error.message, "hint": error.hint}})
+            shown = Shown("missing.html", {"problem": {"detail": error.message, "hint": hint_of(error)}})
         return None if shown is None else Markup(self._text(request, shown, visit))  # it was escaped on its way
 
     async def _sent(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
@@ -307,7 +307,7 @@ class Site:
                 key = await self._logins.by_key(fields.get("key", ""), self._proxies.sender(request))
         except (LoginFailedError, HttpError) as error:
             failed = Problem(
-                429 if isinstance(error, HttpError) else 401, {"detail": error.message, "hint": error.hint},
+                429 if isinstance(error, HttpError) else 401, {"detail": error.message, "hint": hint_of(error)},
                 error.headers if isinstance(error, HttpError) else {},
             )  # fmt: skip
             answer = self._login_html(request, back, failed)

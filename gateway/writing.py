@@ -23,7 +23,7 @@ from ..values import outcome_json
 from .conditions import Wish
 from .earlier import is_same_event
 from .following import Following
-from .problems import HttpError
+from .problems import HttpError, hint_of
 from .threads import Readers
 
 PENDING: Final = "pending"
@@ -226,7 +226,7 @@ def line_error(error: MetajournalError) -> dict[str, Any]:
     """Why a line was not sent."""
     faults = [{"field": fault.field, "message": fault.message} for fault in error.data.get("faults", ())]
     more = {"faults": faults} if faults else {}
-    return {"ok": False, "error": {"code": error.code, "message": error.message, "hint": error.hint, **more}}
+    return {"ok": False, "error": {"code": error.code, "message": error.message, "hint": hint_of(error), **more}}
 
 
 def _named(receipt: Receipt, position: Position) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Rights:
         return isinstance(other, Rights) and self._allowed == other._allowed
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted((action, *patterns) for action, patterns in self._allowed.items())))
+        return hash(tuple(self._allowed.items()))
 
     def __repr__(self) -> str:
         return f"Rights({list(self.grants)!r})"
@@ -164,7 +164,7 @@ class Rights:
 
     @cached_property
     def _allowed(self) -> dict[str, tuple[str, ...]]:
-        """The patterns of each known action."""
+        """The patterns of each known action, both in order."""
         known = known_actions()
         allowed: dict[str, set[str]] = {}
         for role, pattern in self.grants:

@@ -48,7 +48,9 @@ ROLES = {
     "reader": frozenset({"ReadRepo", "ReadEntity"}),
     "guard": frozenset({"ReadAccess", "WriteSystem", "WriteLineage"}),
     "unknown": frozenset({"ReadMinds"}),
-}
+    "of-repositories": frozenset({"ReadRepo"}),
+    "of-access": frozenset({"ReadAccess"}), "of-lineage": frozenset({"WriteLineage"}),
+}  # fmt: skip
 NAMED = ("admin", "developer", "analyst", "emitter", *ROLES, "nobody-defined-it")
 GRANTS = st.lists(st.tuples(st.sampled_from(NAMED), st.sampled_from(PATTERNS)), max_size=5)
 CONSTANT = {
@@ -222,9 +224,10 @@ def allowed(grants: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
     return frozenset((action, urn) for action in ALL.split() for urn in UNIVERSE if plainly(grants, action, urn))
 
 
-def test_a_pattern_covers_another_exactly_if_it_takes_in_all_of_it() -> None:
-    by_pattern = {pattern: allowed([("admin", pattern)]) for pattern in PATTERNS}
-    rights = {pattern: Rights([("admin", pattern)], {}) for pattern in PATTERNS}
+@pytest.mark.parametrize("role", ["admin", "of-repositories", "of-access", "of-lineage"])
+def test_a_pattern_covers_another_exactly_if_it_takes_in_all_of_it(role: str) -> None:
+    by_pattern = {pattern: allowed([(role, pattern)]) for pattern in PATTERNS}
+    rights = {pattern: Rights([(role, pattern)], ROLES) for pattern in PATTERNS}
     for own, other in product(PATTERNS, repeat=2):
         assert rights[own].covers(rights[other]) == (by_pattern[other] <= by_pattern[own]), (own, other)
 
@@ -277,6 +280,12 @@ def test_rights_are_values() -> None:
     assert len({hash(Rights([grant], {})) for grant in differing}) == 8
     roles = [("reader", pattern) for pattern in PATTERNS] + [("guard", pattern) for pattern in reversed(PATTERNS)]
     assert hash(Rights(roles, ROLES)) == hash(Rights(reversed(roles), ROLES))
+
+
+def test_what_is_within_is_worked_out_once() -> None:
+    rights = Rights([("developer", "dataset:a/*")], {})
+    assert rights.within("Read") is rights.within("Read")
+    assert rights.within("Read") != rights.within("Delete")
 
 
 def test_anywhere_is_on_anything() -> None:

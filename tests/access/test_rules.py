@@ -203,9 +203,9 @@ def test_a_thousand_keys_and_grants_are_the_most(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(rules, "MAX_KEYS", 3)
     keys = [key_urn("ada", f"{number:024x}") for number in range(5)]
     journal = begun(*[e.KeyIssued(key, HASH) for key in keys[:3]])
-    assert journal.rejected(e.KeyIssued(keys[3], HASH)) == (
-        "too-large", {"entity": "access-principal:ada", "keys": 4, "limit": 3}
-    )  # fmt: skip
+    reason, detail = journal.rejected(e.KeyIssued(keys[3], HASH))
+    assert (reason, detail) == ("too-large", {"entity": "access-principal:ada", "keys": 4, "limit": 3})
+    assert type(detail["entity"]) is str
     assert verdict(journal, e.KeyRevoked(keys[0])) == "accepted"
     assert verdict(journal, e.KeyIssued(keys[3], HASH)) == "accepted"
     ada = principal_urn("ada")

@@ -31,6 +31,13 @@ def server(gateway_settings: Settings) -> Iterator[Served]:
         yield running
 
 
+def test_what_to_do_is_said_in_the_words_of_http(server: Served) -> None:
+    answer = server.get("/api/v1/history/dataset:lake/nobody")
+    assert answer.status == 404
+    assert "pass its position as the header Metajournal-At-Least" in answer.json["hint"]
+    assert "--" not in answer.json["hint"]
+
+
 def test_searches_that_wait_for_the_index_hold_no_other_read_up(server: Served) -> None:
     """As many of them as there are threads, of several askers; a read of the lake is answered before any of them."""
     ahead, done = str(server.journal.emit(EntityRegistered(dataset("not", "indexed"))).position), []
