@@ -87,9 +87,10 @@ def _register(bench: Bench) -> None:
 
 
 def _folded(bench: Bench, receipts: Sequence[Receipt]) -> None:
-    """Wait until the stream has folded some events: what is measured next has the machine to itself."""
+    """Wait until lake and index hold some events: what is measured next has the machine to itself."""
     ends = {receipt.position.partition: receipt.position for receipt in receipts}
     bench.journal.wait(list(ends.values()), timeout_s=600)
+    bench.journal.search(limit=1, at_least=list(ends.values()), timeout_s=600)
 
 
 def _acknowledged(bench: Bench) -> list[Figure]:

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from metajournal.domains.access import rights as declared
 from metajournal.domains.access.rights import Rights, action_on, known_actions
 from metajournal.domains.catalog.domain import PROGRAM_TYPES
+from metajournal.schemas.domain import Actions, Domain, Kind
 from metajournal.schemas.kinds import KINDS
 from metajournal.schemas.urn import Urn
 from metajournal.schemas.within import are_all_within
+from tests.outside.taking_in import taken_in
 from tests.properties import examples
 
 NAMES = ("a", "ab", "z")
@@ -280,6 +282,19 @@ def test_rights_are_values() -> None:
     assert len({hash(Rights([grant], {})) for grant in differing}) == 8
     roles = [("reader", pattern) for pattern in PATTERNS] + [("guard", pattern) for pattern in reversed(PATTERNS)]
     assert hash(Rights(roles, ROLES)) == hash(Rights(reversed(roles), ROLES))
+
+
+def test_what_a_domain_from_outside_declares_can_be_allowed() -> None:
+    games = Domain("games", "", (Kind("game", "games"),), actions=Actions("Game", ("Read", "Play")))
+    assert "PlayGame" not in known_actions()
+    with taken_in(games):
+        assert {"ReadGame", "PlayGame"} <= known_actions()
+        assert Rights([("admin", "*")], {}).may("PlayGame", Urn.parse("game:chess"))
+        roles = {"player": frozenset({"PlayGame"})}
+        rights = Rights([("player", "game:chess")], roles)
+        assert [rights.may(action, Urn.parse("game:chess")) for action in ("PlayGame", "Read")] == [True, False]
+        assert not rights.may("PlayGame", Urn.parse("game:go"))
+    assert "PlayGame" not in known_actions()
 
 
 def test_what_is_within_is_worked_out_once() -> None:
