@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
-from ...schemas.errors import InvalidEventError
+from ...schemas.errors import InputError, InvalidEventError
 from ...schemas.limits import MAX_ENTRIES
 from .events import (
     NO_STRATEGY,
@@ -209,24 +209,27 @@ class Branch:
         """Delete the branch itself, and what is staged on it. Arguments and errors as `reset`."""
         return self._journal.emit(BranchDeleted(self.urn, expected_head), **said)
 
-    def write(self, entries: Iterable[Entry | Mapping[str, Any]], **said: Any) -> list[Receipt]:
+    def write(
+        self, entries: Entry | Mapping[str, Any] | Iterable[Entry | Mapping[str, Any]], **said: Any
+    ) -> list[Receipt]:  # fmt: skip
         """Stage objects: up to 1,000 an event. A later entry of a path replaces all of it.
 
             repo.branch("main").write([{"path": "a.csv", "size": 3, "checksum": "…", "address": "s3://b/1"}])
 
         Args:
-            entries: `Entry`s, or mappings of its fields; any number of them, each path once in an event.
+            entries: one `Entry`, or mapping of its fields, or any number of them; each path once in an event.
             said: arguments of `emit`.
         Returns:
             The receipt of each event.
         Raises:
+            InputError: they are no entries at all.
             InvalidEventError: an entry cannot be, with the faults of its event. What was sent before stays staged:
                 `sent` says how many entries, where there are some, and the faults count behind them.
         """
         return self._sent(ObjectsWritten, pieces(entries), said)
 
-    def delete(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
-        """Stage the deletion of paths: up to 1,000 an event. Arguments and errors as `write`."""
+    def delete(self, paths: str | Iterable[str], **said: Any) -> list[Receipt]:
+        """Stage the deletion of a path, or of many: up to 1,000 an event. Arguments and errors as `write`."""
         return self._sent(ObjectsDeleted, _chunks(paths), said)
 
     def _sent(
@@ -308,7 +311,7 @@ class Branch:
             UnknownEntityError: a branch or the repository does not exist.
             InvalidEventError, OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `commit`.
         """
-        onto = self.repository.branch(destination) if isinstance(destination, str) else destination
+        onto = destination if isinstance(destination, Branch) else self.repository.branch(destination)
         merge = self._merge(onto, MergeOptions(strategy, staged, message, metadata), said)
         taken, into = self.info(tenant=merge.tenant), onto.info(tenant=merge.tenant)
         merge.check_branches(taken, into, source_head, destination_head, staging_digest)
@@ -364,10 +367,12 @@ CLIENT: Final = RepositoriesClient
 """What `journal.repositories` is."""
 
 
-def _chunks(paths: Iterable[str]) -> Iterator[list[str]]:
-    """Paths in pieces that an event takes."""
+def _chunks(paths: Any) -> Iterator[list[str]]:
+    """Paths in pieces that an event takes. Raises: InputError: they are no paths."""
     if isinstance(paths, str):
         paths = [paths]
+    if not isinstance(paths, Iterable) or isinstance(paths, bytes):
+        raise InputError(f"{paths!r:.60} is no paths.", code="no-paths", hint='Give texts such as ["a.csv"].')
     rest = iter(paths)
     while some := list(islice(rest, MAX_ENTRIES)):
         yield some

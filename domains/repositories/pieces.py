@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+from ...schemas.errors import InputError
 from ...schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
 from .events import Entry, as_entry
 
@@ -21,8 +22,19 @@ _PART_BYTES: Final = 32
 """More than the numbers and lengths of a block, or of a key and its value."""
 
 
-def pieces(entries: Iterable[Entry | Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Entries, as `events.as_entry` has them, in pieces that an event takes."""
+def pieces(entries: Entry | Mapping[str, Any] | Iterable[Entry | Mapping[str, Any]]) -> Iterator[list[Any]]:
+    """Entries, as `events.as_entry` has them, in pieces that an event takes; also of a single one.
+
+    Raises:
+        InputError: they are no entries at all.
+    """
+    if isinstance(entries, Entry | Mapping):
+        entries = [entries]
+    if not isinstance(entries, Iterable) or isinstance(entries, str | bytes):
+        raise InputError(
+            f"{entries!r:.60} is no entries.", code="no-entries",
+            hint='Give mappings such as {"path": "a.csv", "size": 3, "checksum": "…", "address": "s3://b/1"}.',
+        )  # fmt: skip
     rest = iter(entries)
     while some := list(map(as_entry, islice(rest, MAX_ENTRIES))):
         if bytes_of(some) <= ROOM_BYTES:

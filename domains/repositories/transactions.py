@@ -74,11 +74,11 @@ class Transaction:
         self._undecided: Receipt | None = None
         """Of a merge that was sent, as long as its verdict is not known."""
 
-    def write(self, entries: Iterable[Entry | Mapping[str, Any]]) -> None:
+    def write(self, entries: Entry | Mapping[str, Any] | Iterable[Entry | Mapping[str, Any]]) -> None:
         """Stage objects. Arguments and errors as `Branch.write`."""
         self._written += self.branch.write(entries, **self._said)
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: str | Iterable[str]) -> None:
         """Stage the deletion of paths. Arguments and errors as `Branch.delete`."""
         self._written += self.branch.delete(paths, **self._said)
 

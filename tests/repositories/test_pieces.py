@@ -13,6 +13,7 @@ from metajournal.domains.repositories import pieces as parted
 from metajournal.domains.repositories.pieces import bytes_of, pieces
 from metajournal.domains.repositories.urns import branch_urn
 from metajournal.schemas.encoding import codec
+from metajournal.schemas.errors import InputError
 from metajournal.schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
 from tests.builders import header_for
 from tests.properties import examples
@@ -47,6 +48,17 @@ def test_entries_of_any_size_fit_into_their_events() -> None:
     assert sum(map(len, found)) == len(long) + len(short)
     assert max(map(encoded, found)) <= MAX_EVENT_BYTES
     assert len(found) == 5
+
+
+def test_one_entry_is_taken_as_several_are() -> None:
+    one = {"path": "a", "size": 1, "checksum": "c", "address": "s"}
+    assert [list(pieces(given)) for given in (one, e.Entry("a", 1, "c", "s"))] == [list(pieces([one]))] * 2
+
+
+@pytest.mark.parametrize("given", [5, None, "a.csv", b"a.csv"])
+def test_what_is_no_entries_is_refused(given: Any) -> None:
+    with pytest.raises(InputError, match=r"is no entries\."):
+        list(pieces(given))
 
 
 @pytest.mark.parametrize("bad", ["x", 5, {"path": "x"}, e.Entry(5, 1, "c", "a"), e.Entry("\ud800", 1, "c", "a")])  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from metajournal import Journal, RejectedError
@@ -16,7 +18,7 @@ from metajournal.domains.repositories.errors import (
     UnrelatedHistoriesError,
 )
 from metajournal.domains.repositories.rows import content_of
-from metajournal.schemas.errors import InvalidEventError, NotYetVisibleError, UnknownEntityError
+from metajournal.schemas.errors import InputError, InvalidEventError, NotYetVisibleError, UnknownEntityError
 from tests.consumers.stream import BrokerStream
 from tests.repositories.staying import WAIT_S, committed, end_of, entry, make_trees
 
@@ -125,6 +127,16 @@ def test_conflicts_and_unrelated_histories_are_refused_with_what_to_act_on(
     with pytest.raises(MergeConflictError):
         dev.merge_into("main")
     assert dev.merge_into("main", strategy="source-wins").strategy == "source-wins"
+
+
+@pytest.mark.parametrize("given", [5, None, b"a"])
+def test_what_are_no_paths_and_no_branch_is_refused_and_nothing_sent(repo: Repository, given: Any) -> None:
+    main = repo.branch("main")
+    before = main.info()
+    for ask in (main.write, main.delete, repo.register, main.merge_into):
+        with pytest.raises(InputError):
+            ask(given)
+    assert main.info() == before
 
 
 def test_what_an_entry_behind_an_event_is_refused_for_says_what_stays_staged(repo: Repository) -> None:
