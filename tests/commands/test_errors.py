@@ -223,7 +223,7 @@ CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("in-the-future", "not-final", lambda j: j.show(KEPT, as_at=4_102_444_800_000), "in the future"),
     ("far-in-the-future", "not-final", lambda j: j.show(KEPT, as_at=1 << 50), "milliseconds since 1970"),
     ("position-to-come", "not-final", lambda j: j.show(KEPT, as_at=Position(TOPIC, 0, 1 << 42)), "not final yet"),
-    ("no-position", "invalid-position", lambda j: j.show(KEPT, as_at=Position("a", 7, 1)), "not a position of this"),
+    ("no-position", "invalid-position", lambda j: j.show(KEPT, as_at=Position("a", 7, 1)), "has no a/7"),
     ("as-at-text", "wrong-type", lambda j: j.show(KEPT, as_at=ANYTHING("monday")), "Position.parse"),
     ("as-at-true", "wrong-type", lambda j: j.show(KEPT, as_at=True), "not a point in time"),
     ("show-number", "invalid-urn", lambda j: j.show(ANYTHING(3)), "not a valid URN"),

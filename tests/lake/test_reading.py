@@ -104,7 +104,7 @@ def test_a_position_before_the_first_of_another_partition_is_before_everything(f
 
 @pytest.mark.parametrize("at", [Position(TOPIC, 99, position(1, 0)), Position("elsewhere", 0, position(1, 0))])
 def test_a_position_of_no_partition_of_the_journal_is_refused(fold: Fold, at: Position) -> None:
-    with pytest.raises(InvalidPositionError, match="not a position of this journal"):
+    with pytest.raises(InvalidPositionError, match=f"This journal has no {at.topic}/{at.partition}"):
         reader(fold).as_at("default", PURCHASES, at)
 
 
