@@ -10,7 +10,6 @@ import asyncio
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -32,8 +31,6 @@ from .protocol import DeadlinedProtocol
 _log = logging.getLogger("metajournal.gateway")
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
-_SWITCH_S: Final = 0.0002
-"""Seconds that a thread computes while another one waits for the interpreter; Python's own are 0.005."""
 _ANSWERED_S: Final = 30
 """Seconds for those who are being answered when the server ends."""
 _EXPOSED: Final = (
@@ -56,22 +53,8 @@ def serve(
         ConfigError: it would be reached from other machines without TLS, or an address cannot be had.
     """
     check_reach(settings)
-    with _loop_first(), uvloop_runner() as runner:
+    with uvloop_runner() as runner:
         runner.run(Serving(journal, principals, settings).run(ready))
-
-
-@contextmanager
-def _loop_first() -> Iterator[None]:
-    """The thread of the event loop has the interpreter back soon where other threads compute.
-
-    At 200 writes a second one in a hundred took 51 to 96 ms by Python's own interval, 11 to 20 ms by this one.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from itertools import count
-from random import Random
 from typing import Final
 
 _VERSION_AND_VARIANT: Final = (7 << 76) | (2 << 62)
@@ -17,13 +16,11 @@ _VERSION_AND_VARIANT: Final = (7 << 76) | (2 << 62)
 class EventIds:
     """A source of ids; safe to share between threads, not between forked processes."""
 
-    __slots__ = ("_base", "_bits", "_ms", "_next")
+    __slots__ = ("_base", "_ms", "_next")
 
     def __init__(self) -> None:
         self._ms = -1
         self._base = 0
-        # Not from the system each time: a thread that asks it gives the interpreter away, and waits to have it back.
-        self._bits = Random(os.urandom(32)).getrandbits
         # 61 random bits: the 62-bit field takes 2**61 ids before it could overflow.
         self._next = count(int.from_bytes(os.urandom(8), "big") >> 3).__next__
 
@@ -35,6 +32,6 @@ class EventIds:
         """
         if now_ms > self._ms:
             # The base first: a thread that sees the new time must not use the old base's bits with it.
-            self._base = (now_ms << 80) | _VERSION_AND_VARIANT | self._bits(12) << 64
+            self._base = (now_ms << 80) | _VERSION_AND_VARIANT | (int.from_bytes(os.urandom(2), "big") & 0xFFF) << 64
             self._ms = now_ms
         return (self._base + self._next()).to_bytes(16, "big")
