@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from metajournal import EntityRegistered, dataset
+from metajournal.gateway import problems
+from metajournal.lake import reading
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.errors import InputError
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import ADMIN, OTHER, READER, TEAM_A, Served, served
 from tests.indexer.corpus import state
@@ -29,6 +33,14 @@ def server(gateway_settings: Settings) -> Iterator[Served]:
         ]  # fmt: skip
         load(gateway_settings, states)
         yield running
+
+
+def test_what_hints_call_otherwise_still_stands_in_them() -> None:
+    """Else nothing would be said in the words of HTTP any longer, and no other test would tell."""
+    said = Path(reading.__file__).read_text("utf-8")
+    for there, here in problems._OVER_HTTP.items():
+        assert there in said
+        assert problems.hint_of(InputError("x", hint=f"Use {there}.")) == f"Use {here}."
 
 
 def test_what_to_do_is_said_in_the_words_of_http(server: Served) -> None:
