@@ -32,9 +32,9 @@ from bench.gateway_parts import (
     ms,
     p50,
     p99,
-    servers,
 )
 from bench.gateway_search import searches
+from bench.serving import servers
 from metajournal.client import Journal
 from metajournal.config import load
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -12,15 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from bench.serving import Server
 from bench.steady import processes_of
 from metajournal.client import Journal
-from metajournal.commands.serving import principals_of
-from metajournal.schemas.settings import Settings
 
 _HOST: Final = "127.0.0.1"
 _READY_S: Final = 60
@@ -75,53 +73,6 @@ def client(address: str, key: str) -> Iterator[Client]:
         yield found
     finally:
         found.close()
-
-
-class Server(NamedTuple):
-    """A process that serves."""
-
-    address: str
-    pid: int
-
-    def threads(self) -> int:
-        """How many threads it has."""
-        return sum(1 for _ in Path(f"/proc/{self.pid}/task").iterdir())
-
-    def pss_mib(self) -> float:
-        """Its proportional memory, MiB."""
-        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-
-
-@contextmanager
-def servers(settings: Settings, count: int) -> Iterator[list[Server]]:
-    """Processes that serve one journal, each at a port of its own, until the block ends."""
-    own = replace(settings.gateway, host=_HOST, port=0, operator="", drain_s=0, requests_per_s=0)
-    context = multiprocessing.get_context("spawn")
-    started = []
-    try:
-        for _ in range(count):
-            told: Any = context.Queue()
-            process = context.Process(target=_serve, args=(replace(settings, gateway=own), told), daemon=True)
-            process.start()
-            started.append((process, told))
-        yield [Server(told.get(timeout=_READY_S).partition("//")[2], process.pid or 0) for process, told in started]
-    finally:
-        for process, _ in started:
-            process.terminate()
-            process.join(30)
-            process.kill()
-
-
-def _serve(settings: Settings, told: Any) -> None:
-    from metajournal.gateway.server import serve
-
-    with Journal.connect(settings) as journal:
-        principals = principals_of(journal, 30)
-        try:
-            serve(journal, principals, settings.gateway, told.put)
-        finally:
-            principals.close()
 
 
 def key_for(journal: Journal, name: str, servers: Sequence[Server], *grants: tuple[str, str]) -> tuple[str, str]:

@@ -15,8 +15,9 @@ from statistics import quantiles
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from bench.gateway_parts import Bench, Client, Figure, client, expect, key_for, ms, p50, servers
+from bench.gateway_parts import Bench, Client, Figure, client, expect, key_for, ms, p50
 from bench.search import fill, question
+from bench.serving import servers
 from metajournal.client import Journal
 from metajournal.indexer.search.searching import Search
 from metajournal.schemas.urn import Urn

@@ -25,12 +25,11 @@ from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, R
 from openlineage.client.facet_v2 import nominal_time_run, schema_dataset, sql_job
 from openlineage.client.transport.async_http import AsyncHttpConfig, AsyncHttpTransport
 
+from bench.serving import servers
 from metajournal.client import Journal
-from metajournal.commands.serving import principals_of
 from metajournal.domains.catalog.events import EntityRegistered
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import dataset
-from metajournal.gateway.server import serve
 from metajournal.lake.tables import Lake, Reached
 from metajournal.producers.topics import ensure_topics
 from metajournal.rules.digest import served_digests
@@ -62,10 +61,10 @@ def measure(
             broker.stop()
 
 
-def _measured(folder: Path, servers: str, say: Callable[[str], None], runs: int) -> list[dict[str, Any]]:
+def _measured(folder: Path, kafka: str, say: Callable[[str], None], runs: int) -> list[dict[str, Any]]:
     settings = Settings(
         journal=JournalSettings(prefix=f"bench-{time.time_ns()}", actor="bench"),
-        kafka={"bootstrap.servers": servers},
+        kafka={"bootstrap.servers": kafka},
         lake=LakeSettings(path=str(folder / "lake")),
         gateway=GatewaySettings(port=0, operator="", drain_s=0, requests_per_s=0),
     )
@@ -73,7 +72,8 @@ def _measured(folder: Path, servers: str, say: Callable[[str], None], runs: int)
     with Journal.connect(settings) as journal:
         _make_lake(journal)
         key = _key(journal)
-        with _process(_serve, settings) as address:
+        with servers(settings, 1) as (server,):
+            address = f"http://{server.address}"
             first = _rate(address, key, list(_events(0, 1)))
             say(f"the first runs of {JOBS} jobs: {first:,.0f} events/s")
             later = list(_events(1, runs + 1))
@@ -129,15 +129,6 @@ def _process(run: Callable[..., None], *given: Any) -> Iterator[str]:
     finally:
         process.terminate()
         process.join(30)
-
-
-def _serve(settings: Settings, ready: Connection) -> None:
-    with Journal.connect(settings) as journal:
-        principals = principals_of(journal, 30.0)
-        try:
-            serve(journal, principals, settings.gateway, ready.send)
-        finally:
-            principals.close()
 
 
 def _answer_at_once(ready: Connection) -> None:

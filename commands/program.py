@@ -52,7 +52,9 @@ OF_DOMAINS = tuple(
     if (module := role(domain.name, "commands")) is not None
     for command in cast(CommandsFile, module).COMMANDS
 )
-_READERS = frozenset(command.name for command in (*READING, *TRACING, *OF_DOMAINS))
+_WITHOUT_PANDAS = frozenset(command.name for command in (*READING, *TRACING, *OF_DOMAINS, *WRITING, *SERVING)) | {
+    "index"
+}
 
 
 class _Program(Commands):
@@ -95,7 +97,7 @@ def _from_outside(word: str) -> click.Command | None:
 @click.pass_context
 def main(context: click.Context, file: str | None, overrides: tuple[str, ...], verbose: bool) -> None:
     """Metadata as a journal: every change is an event in Kafka, kept in Delta tables, found in Elasticsearch."""
-    if context.obj is PROGRAM and context.invoked_subcommand in _READERS:
+    if context.obj is PROGRAM and context.invoked_subcommand in _WITHOUT_PANDAS:
         leave_pandas_out()
     context.obj = Options(file, overrides, _connect)
     if verbose:

@@ -2,7 +2,8 @@
 
 Job: one place for every librdkafka setting that the journal's promises rest on; what a user puts into the `[kafka]`
 table goes through to every client, but the settings below cannot be weakened: a ConfigError names the key.
-Left to others: what is produced (emitter), which topics there are (topics), what is read (outcomes, consumers).
+Left to others: what its clients log (kafka_log), what is produced (emitter), which topics there are (topics), what is
+read (outcomes, consumers).
 Invariant: a client made here never writes to stderr; its log goes to the logger `metajournal.kafka`, its errors
 into an `ErrorLog`, so that whoever waits can say why nothing comes; both without what the configuration hides.
 
@@ -11,7 +12,6 @@ Source: CONFIGURATION.md of librdkafka; KIP-98 (idempotent producer).
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from ..schemas.errors import ConfigError, KafkaUnavailableError
 from ..schemas.setting_keys import hidden_of_kafka, scrubbed, url_shown
 from ..schemas.settings import Settings
+from .kafka_log import LOG, QuietLog
 
 Config = dict[str, Any]
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
@@ -138,18 +139,6 @@ def look_again(client: Producer | Consumer | AdminClient) -> None:
         client.list_topics(timeout=_METADATA_S)
 
 
-_NOISE: Final = ("CONFWARN", "GETPID")
-"""Lines of librdkafka that nobody can act on: keys of `[kafka]` that only the other kind of client reads, and that the
-broker of a producer's id is asked again."""
-
-
-def _worth_saying(record: logging.LogRecord) -> bool:
-    return not any(word in record.getMessage() for word in _NOISE)
-
-
-_log = logging.getLogger("metajournal.kafka")
-_log.addHandler(logging.NullHandler())
-_log.addFilter(_worth_saying)
 _Client = TypeVar("_Client", Producer, Consumer, AdminClient)
 
 
@@ -159,18 +148,6 @@ class Noted(NamedTuple):
     time_s: float
     code: int
     text: str
-
-
-class _Quiet(logging.LoggerAdapter[logging.Logger]):
-    """The log of one client, without what its configuration hides."""
-
-    def __init__(self, hidden: tuple[str, ...]) -> None:
-        super().__init__(_log)
-        self._hidden = hidden
-
-    def log(self, level: int, msg: object, *args: object, **_: Any) -> None:
-        if self.isEnabledFor(level):
-            self.logger.log(level, "%s", scrubbed(str(msg) % args if args else str(msg), self._hidden))
 
 
 class ErrorLog:
@@ -184,7 +161,7 @@ class ErrorLog:
     def __call__(self, error: KafkaError) -> None:
         text = scrubbed(error.str(), self.hidden)
         self._noted.append(Noted(time.monotonic(), error.code(), text))
-        _log.debug("%s: %s", error.name(), text)
+        LOG.debug("%s: %s", error.name(), text)
 
     @property
     def latest(self) -> Noted | None:
@@ -320,7 +297,7 @@ def _make(kind: Callable[..., _Client], config: Config, errors: ErrorLog) -> _Cl
         _refuse_unreadable(key, value)
     errors.hidden = hidden_of_kafka(config)
     try:
-        return kind({**config, "error_cb": errors}, logger=_Quiet(errors.hidden))
+        return kind({**config, "error_cb": errors}, logger=QuietLog(errors.hidden))
     except KafkaException as error:
         problem: KafkaError = error.args[0]
         why = scrubbed(problem.str(), errors.hidden)

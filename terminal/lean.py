@@ -1,7 +1,7 @@
-"""Commands without pandas: they have no use for it, and loading it takes a third of a second.
+"""Commands without pandas: they have no use for it, and loading it takes a third of a second and 25 MiB.
 
 Arrow looks for it when it first meets a Python value (which might be one of pandas'), and does without where there is
-none. Only for a process that runs one command and ends: what Arrow has found is found for good.
+none. Only for a process that runs one command: what Arrow has found is found for good.
 """
 
 from __future__ import annotations

@@ -29,5 +29,16 @@ def test_a_command_that_reads_loads_no_pandas_and_says_the_same(tmp_path: Path) 
     )
     assert '"outcome":"accepted"' in program.stdout
     assert program.stdout == within.stdout
-    loaded = [re.search(r"\| +pandas\.", one.stderr) is not None for one in (program, within)]
-    assert loaded == [False, True]
+    assert [_has_loaded("pandas", one) for one in (program, within)] == [False, True]
+
+
+def test_a_process_that_serves_loads_no_pandas() -> None:
+    serve = ["-m", "metajournal.cli", "--set", "gateway.host=0.0.0.0", "serve"]
+    ended = subprocess.run([sys.executable, "-X", "importtime", *serve], capture_output=True, text=True, check=False)
+    assert "gateway.host is 0.0.0.0" in ended.stderr, "it ends where it would be reached without TLS"
+    assert _has_loaded("pyarrow", ended), "what looks for pandas was loaded"
+    assert not _has_loaded("pandas", ended)
+
+
+def _has_loaded(package: str, ended: subprocess.CompletedProcess[str]) -> bool:
+    return re.search(rf"\| +{package}\.", ended.stderr) is not None

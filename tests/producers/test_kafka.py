@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 
 from metajournal.producers.kafka import (
     ErrorLog,
@@ -18,6 +19,7 @@ from metajournal.producers.kafka import (
     producer_config,
     wait_for_broker,
 )
+from metajournal.producers.kafka_log import QuietLog
 from metajournal.schemas.errors import ConfigError, KafkaUnavailableError
 from metajournal.schemas.settings import ClientSettings, Settings
 from tests.wait import eventually
@@ -177,3 +179,37 @@ def test_lines_of_librdkafka_that_nobody_can_act_on_are_not_logged(caplog: pytes
     said = [record.getMessage() for record in caplog.records]
     assert "something else" in said
     assert [line for line in said if "CONFWARN" in line or "GETPID" in line] == []
+
+
+def test_a_broker_that_is_away_is_logged_once_and_not_with_each_attempt(logged: list[str]) -> None:
+    consumer = make_consumer(Settings(kafka=NOWHERE), ErrorLog())
+    for _ in range(10):
+        with pytest.raises(KafkaException):
+            consumer.list_topics(timeout=0.1)
+    consumer.poll(0.1)
+    assert len([line for line in logged if line.startswith("FAIL [")]) == 1
+    consumer.close()
+
+
+def test_a_line_that_keeps_coming_is_told_again_with_their_number(logged: list[str]) -> None:
+    now = 0.0
+    log = QuietLog((), lambda: now)
+    for attempt in range(41):
+        log.log(logging.ERROR, "FAIL [%s] refused (after %dms)", "thread", attempt)
+        log.log(logging.DEBUG, "asked")
+        now += 1.0
+    log.log(logging.ERROR, "FAIL [thread] closed")
+    assert logged.count("asked") == 41
+    assert [line for line in logged if line != "asked"] == [
+        "FAIL [thread] refused (after 0ms)",
+        "FAIL [thread] refused (after 30ms) (29 more like this since)",
+        "FAIL [thread] closed",
+    ]
+
+
+def test_only_so_many_lines_are_remembered(logged: list[str]) -> None:
+    log = QuietLog((), lambda: 0.0)
+    for number in range(1_000):
+        log.log(logging.WARNING, f"line {number}")
+    assert len(logged) == 1_000
+    assert len(log._told) <= 200
