@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOBase
@@ -30,6 +31,8 @@ MAX_DEPTH: Final = 100
 """Deepest nesting of a line's arrays and objects."""
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that is a character only beside its other half."""
+_DIGITS: Final = sys.int_info.default_max_str_digits
+_LONG_NUMBER: Final = re.compile(rf"[0-9]{{{_DIGITS + 1}}}")
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 
 
@@ -201,6 +204,10 @@ def json_value(text: str, *, longest: int = MAX_LINE) -> Any:
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) > 0 or error.msg.startswith("Unterminated string"):
             raise ValueError("it ends in the middle of a value, as if the rest was cut off") from None
+        raise
+    except ValueError:
+        if _LONG_NUMBER.search(text):
+            raise ValueError(f"it has a number of more than {_DIGITS:,} digits") from None
         raise
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(value)

@@ -58,8 +58,9 @@ async def read_body(
         is_none: whether there must be none, whatever its type says.
     Raises:
         HttpError: 408, 413 or 415; 422: there must be none, and there is.
-        InputError: it is not UTF-8, or not packed as it says.
+        InputError: it is not UTF-8, not packed as it says, or sent in a way that is not understood.
     """
+    _check_transfer(headers.get("transfer-encoding", ""))
     is_lines = not is_none and _check_type(headers.get("content-type", ""), lines=lines)
     is_packed = not is_none and _is_packed(headers.get("content-encoding", ""))
     length = headers.get("content-length", "")
@@ -119,6 +120,15 @@ def _check_type(content_type: str, *, lines: bool) -> bool:
     if kind in ("", JSON, _FORM) or (kind.startswith("application/") and kind.endswith("+json")):
         return False
     raise _unsupported(content_type)
+
+
+def _check_transfer(codings: str) -> None:
+    """Refuse what would have to be decoded before it is a body (RFC 9112, 6.1). Raises: InputError."""
+    if codings.strip().lower() not in ("", "chunked"):
+        raise InputError(
+            f"The transfer coding {codings!r:.40} is not supported.", code="unsupported-transfer-coding",
+            hint="Send the body with its length, or in chunks; gzip is a Content-Encoding.",
+        )  # fmt: skip
 
 
 def _is_packed(encoding: str) -> bool:

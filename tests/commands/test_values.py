@@ -33,10 +33,11 @@ WRONG = {
     DEEP: "nested more than 100 levels deep",
     "[" * 100_000: "nested more than 100 levels deep",
     '{"a": 1, "a": 2}': "the name 'a' occurs twice",
+    "1" * 5_000: "it has a number of more than 4,300 digits",
 }
 
 
-@pytest.mark.parametrize(("text", "why"), WRONG.items(), ids=["empty", "bytes", "deep", "deeper", "twice"])
+@pytest.mark.parametrize(("text", "why"), WRONG.items(), ids=["empty", "bytes", "deep", "deeper", "twice", "long"])
 def test_a_text_that_is_no_json_for_us_says_why(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         values.json_value(text)
@@ -95,7 +96,7 @@ def _imported(lines: Iterable[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("read", [_emitted, _imported])
-@pytest.mark.parametrize("text", [text for text in WRONG if text], ids=["bytes", "deep", "deeper", "twice"])
+@pytest.mark.parametrize("text", [text for text in WRONG if text], ids=["bytes", "deep", "deeper", "twice", "long"])
 def test_every_command_that_takes_json_lines_refuses_the_same(read: Any, text: str) -> None:
     (message,) = read(["\n", text])
     assert WRONG[text] in message

@@ -98,6 +98,7 @@ def test_who_takes_json_too(server: Served, accept: str) -> None:
         (b"{}", {"Content_Type": "application/json; charset=latin-1"}, (415, "unsupported-type")),
         (b"{}", {"Content_Type": "application/json; x=1; charset=utf-16"}, (415, "unsupported-type")),
         (b"{}", {"Content_Encoding": "br"}, (415, "unsupported-encoding")),
+        (b'{"a": ' + b"1" * 5_000 + b"}", {}, (400, "not-json")),
         (b'{"a": "1", "a": "2"}', {}, (400, "not-json")),
         (b"[" * 100_000 + b"]" * 100_000, {}, (400, "not-json")),
         (b'{"a": 1e999}', {}, (400, "invalid-event")),
@@ -334,6 +335,16 @@ def test_the_rest_of_a_body_that_is_answered_already_has_a_deadline(
 def test_a_head_that_is_too_large_is_refused(server: Served) -> None:
     answer = raw(server, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000)
     assert answer.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400"))
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "identity, chunked", "x, chunked"])
+def test_a_transfer_coding_that_is_not_understood_is_refused(server: Served, coding: str) -> None:
+    """What it would have to be decoded from must not be taken for the body itself."""
+    head = f"POST {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin\r\nConnection: close\r\n"
+    answer = raw(server, f"{head}Transfer-Encoding: {coding}\r\n\r\n8\r\n".encode() + b'{"a":""}\r\n0\r\n\r\n')
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"unsupported-transfer-coding" in answer
+    assert server.get(PROPERTIES).json == {}
 
 
 @pytest.mark.parametrize(
