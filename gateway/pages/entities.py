@@ -19,7 +19,7 @@ from ..own.entities import diff, history, scope_diff
 from ..own.rows import AS_AT, AS_OF, shown_row
 
 _OWNER: Final = "owner"
-_CHANGES: Final = 50
+_CHANGES: Final = 25
 _STATES: Final = 200
 
 

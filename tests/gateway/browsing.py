@@ -110,14 +110,15 @@ class Browser:
         )
 
     def submit(self, form: Element, **fields: str) -> Got:
-        """Send a form as it stands, with some of its fields filled in."""
+        """Send a form as it stands, with some of its fields filled in, or by the button of a name and value."""
         held = {one.attributes["name"]: one.attributes.get("value") or "" for one in form.all("input")
                 if one.attributes.get("name") and is_sent(one, fields)}  # fmt: skip
         held |= {one.attributes["name"]: one.text.removeprefix("\n") for one in form.all("textarea")}
         for one in form.all("select"):
             chosen = [option for option in one.all("option") if "selected" in option.attributes] or one.all("option")
             held[one.attributes["name"]] = chosen[0].attributes.get("value") or ""
-        assert set(fields) <= set(held), f"the form has {sorted(map(str, held))}"
+        buttons = {name for name, value in fields.items() if form.all("button", name=name, value=value)}
+        assert set(fields) <= {*held, *buttons}, f"the form has {sorted(map(str, held))}"
         action = form.attributes["action"]
         assert action is not None
         return self.send(action, {**{str(name): value for name, value in held.items()}, **fields})
