@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and clients over kept connections, for the figures of the gateway."""
+"""Clients over kept connections, and what the figures of the gateway share."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from bench.serving import Server
 from bench.steady import processes_of
 from metajournal.client import Journal
 
-_HOST: Final = "127.0.0.1"
-_READY_S: Final = 60
 _STREAM: Final = frozenset({"stream", "org.apache.spark", "streaming.derived"})
 
 

@@ -33,7 +33,7 @@ from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.tables import Lake, Reached
 from metajournal.producers.topics import ensure_topics
 from metajournal.rules.digest import served_digests
-from metajournal.schemas.settings import GatewaySettings, JournalSettings, LakeSettings, Settings
+from metajournal.schemas.settings import JournalSettings, LakeSettings, Settings
 from metajournal.stack.jars import ensure_parts
 from metajournal.stack.kafka import start_kafka
 
@@ -66,7 +66,6 @@ def _measured(folder: Path, kafka: str, say: Callable[[str], None], runs: int) -
         journal=JournalSettings(prefix=f"bench-{time.time_ns()}", actor="bench"),
         kafka={"bootstrap.servers": kafka},
         lake=LakeSettings(path=str(folder / "lake")),
-        gateway=GatewaySettings(port=0, operator="", drain_s=0, requests_per_s=0),
     )
     ensure_topics(settings)
     with Journal.connect(settings) as journal:
