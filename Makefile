@@ -39,18 +39,18 @@ demo: install ## start everything, publish this Python environment, search it, s
 test: install ## run every test (starts a Kafka broker and Elasticsearch if none is given)
 	@$(BIN)/python -m pytest $(BESIDE)
 
-test-fast: install ## run the tests without services and fault injection, with a quarter of the examples (two minutes)
-	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -m $(FAST) --ignore tests/faults
+test-fast: install ## run the tests without services and fault injection, with a quarter of the examples (a minute or so)
+	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest $(BESIDE) -m $(FAST) --ignore tests/faults
 
 coverage: install ## report the line coverage of the tests without services (a minute and a half)
-	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -q -m $(FAST) --ignore tests/faults \
+	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest $(BESIDE) -q -m $(FAST) --ignore tests/faults \
 	  --cov --cov-report=term:skip-covered --cov-report=html
 
 mutation: install ## change rules/ in a thousand small ways, and list changes that no test detects (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
 
 faults: install ## break everything, for up to forty minutes: kills, damage, full disks; prints the seeds
-	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 \
+	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 -o faulthandler_timeout=0 \
 	  tests/faults tests/streaming/test_stream_kills.py tests/repositories/test_hostile_histories.py \
 	  tests/gateway/test_fuzz.py tests/gateway/test_endings.py
 
