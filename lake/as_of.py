@@ -116,15 +116,13 @@ class _Refold:
 
         What came before it there belongs to an earlier life of the entity, and ended with that.
         """
-        woken = [
-            waiting
-            for waiting in self._waiting
-            if waiting.event.entity in beginning.header.entities and waiting.place.position > beginning.place.position
-        ]
-        if woken:
-            self._waiting = [waiting for waiting in self._waiting if waiting not in woken]
-            for event in woken:
-                self.take(event)
+        woken, still = list[PlacedEvent](), list[PlacedEvent]()
+        for waiting in self._waiting:
+            is_of_it = waiting.event.entity in beginning.header.entities
+            (woken if is_of_it and waiting.place.position > beginning.place.position else still).append(waiting)
+        self._waiting = still
+        for event in woken:
+            self.take(event)
 
 
 class BeginsFile(Protocol):

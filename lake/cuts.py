@@ -16,8 +16,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..schemas.encoding.wire import MAX_LONG
 from ..schemas.errors import InputError, InvalidPositionError, NotFinalError
-from ..schemas.positions import Cut, Position, cut_of
+from ..schemas.positions import BEGIN, Cut, Position, cut_of
 from ..schemas.registry import served_domains
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
@@ -88,12 +89,15 @@ class Bounds:
     def from_json(cls, topic: str, bounds: Any, final: bool) -> Bounds:
         """The bounds of `to_json`. Raises: ValueError, TypeError: it is something else."""
         below, until = {}, {}
+        if not isinstance(bounds, list) or not bounds:
+            raise ValueError("bounds are of one partition at least")
         for partition, position, limit in bounds:
-            if not all(type(number) is int for number in (partition, position)):
-                raise ValueError("a bound is not a number")
+            numbers = (partition, position) if limit is None else (partition, position, limit)
+            if not all(type(number) is int and 0 <= number <= MAX_LONG for number in numbers):
+                raise ValueError("a bound is not a number, or too large")
             below[partition] = position
             if limit is not None:
-                until[partition] = int(limit)
+                until[partition] = limit
         return cls(topic, below, until, final)
 
 
@@ -142,7 +146,7 @@ class Cuts:
     def check(self, bounds: Bounds) -> None:
         """Refuse bounds that the lake has not reached (or that have other partitions). Raises: NotFinalError."""
         for partition, below in bounds.below.items():
-            if partition >= self._count(bounds.topic) or below > self._journal.mark((bounds.topic, partition)):
+            if partition >= self._count(bounds.topic) or below > self._reached(bounds.topic, partition):
                 raise self._not_final(Position(bounds.topic, partition, below))
 
     def _at_cut(self, topic: str, marks: Mapping[int, int], cut: Cut) -> Bounds:
@@ -158,6 +162,10 @@ class Cuts:
         passed = [self._journal.clock((topic, partition)) > time_ms for partition in timed]
         return Bounds(topic, below, dict.fromkeys(timed, time_ms), all(passed))
 
+    def _reached(self, topic: str, partition: int) -> int:
+        """The mark of a partition; where nothing was ever written, the beginning of all of them: it lacks nothing."""
+        return max(BEGIN, self._journal.mark((topic, partition)))
+
     def _is_journal(self, topic: str) -> bool:
         if isinstance(self._partitions, int):
             return topic in map(self._names.journal, served_domains())
@@ -167,7 +175,7 @@ class Cuts:
         """The running system_time in front of a next position, milliseconds UTC; 0 before the first record."""
         if not self._is_journal(position.topic) or not 0 <= position.partition < self._count(position.topic):
             raise InvalidPositionError(f"{position} is not a position of this journal.", text=str(position))
-        if position.value > self._journal.mark((position.topic, position.partition)):
+        if position.value > self._reached(position.topic, position.partition):
             raise self._not_final(position)
         return time_below(self._journal, position)
 

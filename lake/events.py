@@ -25,6 +25,8 @@ from .views.views import View
 
 _MOST_SHELVED: Final = 100
 _FIRST_DAY: Final = date(1970, 1, 1)
+_LAST_MS: Final = 253_402_214_400_000
+"""Of the last day that the calendar has; an id may name a later time."""
 
 
 class Made(NamedTuple):
@@ -108,7 +110,7 @@ def shelved_events(view: View, identity: bytes, since_ms: int) -> list[Judged]:
         identity: the event's 16 bytes.
         since_ms: records from that day on are looked at, milliseconds UTC.
     """
-    since = datetime.fromtimestamp(since_ms / 1000, UTC).date() if since_ms > 0 else _FIRST_DAY
+    since = datetime.fromtimestamp(min(since_ms, _LAST_MS) / 1000, UTC).date() if since_ms > 0 else _FIRST_DAY
     table = view.journal
     paths = [file["path"] for file in table.listed if (file.get("partition.system_date") or since) >= since]
     if not paths:

@@ -5,7 +5,7 @@ Files that hold nothing of a range are left out by the statistics in the table's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -103,12 +103,21 @@ def newest_below(table: DeltaTable, key: PartitionKey, end: int, keys: pa.Table)
         return cursor.sql(statement).to_arrow_table().cast(schema)
 
 
-def weights(table: DeltaTable, key: PartitionKey, start: int, end: int, columns: Sequence[str], most: int) -> pa.Table:
+def weights(
+    table: DeltaTable,
+    key: PartitionKey,
+    start: int,
+    end: int,
+    columns: Sequence[str],
+    most: int,
+    texts: Collection[str] = (),
+) -> pa.Table:
     """How much stands at the first positions of a range.
 
     Args:
         columns: those that will be read; of binary ones the bytes are counted.
         most: positions.
+        texts: those of the columns whose texts may be long, so that their bytes are counted, too.
     Returns:
         `place` (int64, ascending), `rows` and `bytes` (int64) of each.
     """
@@ -118,7 +127,9 @@ def weights(table: DeltaTable, key: PartitionKey, start: int, end: int, columns:
     if not paths:
         return empty.empty_table()
     large = [name for name in columns if pa.types.is_binary(whole.field(name).type)]
-    size = " + ".join([str(_WEIGHED), *(f"coalesce(octet_length({name}), 0)" for name in large)])
+    sizes = [f"coalesce(octet_length({name}), 0)" for name in large]
+    sizes += [f"coalesce(strlen({name}), 0)" for name in columns if name in texts]
+    size = " + ".join([str(_WEIGHED), *sizes])
     with scan.cursor() as cursor:
         source = scan.source(cursor, table, paths)
         statement = f"""

@@ -24,7 +24,7 @@ from ..schemas.errors import (
 )
 from ..schemas.hashing import partition_of
 from ..schemas.kinds import kind_advice, kinds_from_outside
-from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
+from ..schemas.positions import BEGIN, Cut, Position, behind, behind_text, cut_of
 from ..schemas.registry import owner_of_undeclared, served_domains
 from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
@@ -201,7 +201,7 @@ class LakeReader:
     ) -> UnknownEntityError:
         """Why an entity was not there as of a time: not by then, or deleted by then; or there is none at all."""
         if not rows and not self._rows(seen.view, tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
-            return _unknown(urn, seen.held_to)
+            return unknown_entity(urn, seen.held_to)
         why = (
             f"it was deleted at {time_text(rows[-1].event_time)}"
             if rows
@@ -228,7 +228,7 @@ class LakeReader:
             below = f"logical_timestamp < {answer.held_to.value}"
             rows = self._rows(view, tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
             if not rows:
-                return _unknown(answer.urn, answer.held_to)
+                return unknown_entity(answer.urn, answer.held_to, final=answer.final)
             text = (
                 f"There was no {answer.urn} {then}: the journal's first event about it is of "
                 f"{_placed(rows[0], held_to)}."
@@ -240,6 +240,7 @@ class LakeReader:
             hint=f"Ask for another point; `metajournal history {answer.urn}` lists all its changes. A position is "
             "TOPIC/PARTITION/VALUE; a number alone is a time.",
             held_to=str(answer.held_to),
+            final=answer.final,
         )
 
     @asked_anew
@@ -257,7 +258,7 @@ class LakeReader:
         below = mark if before is None else min(mark, before)
         rows = self._newest_rows(view, tenant, urn, below, limit)
         if not rows and (below == mark or not self._newest_rows(view, tenant, urn, mark, 1)):
-            raise _unknown(urn, Position(*key, mark))
+            raise unknown_entity(urn, Position(*key, mark))
         return rows[::-1]
 
     def place(self, tenant: str, urn: Urn) -> tuple[str, int]:
@@ -343,7 +344,7 @@ class LakeReader:
             if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
                 raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
             mark = view.journal.mark((topic, partition))
-            if below > mark:
+            if below > max(mark, BEGIN):
                 raise _not_final(urn, Position(topic, partition, mark))
 
     def _newest(self, tenant: str, urn: Urn, seen: _Seen) -> Answer:
@@ -376,7 +377,7 @@ class LakeReader:
     def live(answer: Answer) -> Answer:
         """An answer, if its entity is there. Raises: UnknownEntityError."""
         if answer.row is None or answer.row.deleted:
-            raise _unknown(answer.urn, answer.held_to, answer.row)
+            raise unknown_entity(answer.urn, answer.held_to, answer.row)
         return answer
 
 
@@ -390,7 +391,16 @@ def _placed(row: EntityRow, held_to: Position) -> str:
     return f"{time_text(row.system_time)} (position {replace(held_to, value=row.logical_timestamp)})"
 
 
-def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> UnknownEntityError:
+def unknown_entity(
+    urn: Urn, held_to: Position, gone: EntityRow | None = None, *, final: bool = False
+) -> UnknownEntityError:
+    """The error of an entity that is not there.
+
+    Args:
+        held_to: the position up to which events were looked at.
+        gone: its row, where it was deleted.
+        final: whether no event to come can change that.
+    """
     if gone is not None:
         text = f"The entity {urn} no longer exists: it was deleted at {_shown(gone)}."
         return UnknownEntityError(
@@ -405,6 +415,7 @@ def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> Unkn
         hint=f"{kind_advice(urn.kind)}Check the spelling with `metajournal search`; if it was just emitted, pass its "
         "position as at_least (`--at-least POSITION`).",
         held_to=str(held_to),
+        final=final,
     )
 
 

@@ -46,7 +46,7 @@ _CONFIGURATION = {
 }
 _COMPACTION = "metajournal.compaction"
 _COMMIT = "metajournal.commit"
-"""In a commit's metadata: the handle that made it, which so knows it again."""
+"""In a commit's metadata: the handle that made it and the number of its attempt, which so knows it again."""
 _LISTED = "metajournal.tables"
 """Property of the journal table: the history tables that were made for the lake, so that one of them can be gone."""
 _GLANCES_S = 60.0  # a tenth of what the log keeps its commits: the next one cannot have come and gone meanwhile
@@ -81,6 +81,7 @@ class Table:
         self._rules: dict[str, str] = {}
         self._compaction = Compaction(self)
         self._identity = uuid.uuid4().hex
+        self._attempts = 0
 
     @property
     def delta(self) -> DeltaTable:
@@ -239,23 +240,39 @@ class Table:
     def _known_again(self) -> Iterator[None]:
         """Commit; where a store loses the answer to a commit that it took, it is asked again, and finds it there.
 
-        So where a commit is refused since its version is there, and what is there is this handle's, it was made.
+        So where a commit is refused since its version is there, and what is there is this very attempt, it was made.
+        After any other failure the table is opened anew: the commit may be there all the same.
         """
         before = self.delta.version()
         try:
             yield
         except Exception as error:
-            if isinstance(error, LakeWriteError) or not _is_conflict(error) or not self._went_on(before):
+            try:
+                if not isinstance(error, LakeWriteError) and _is_conflict(error) and self._went_on(before):
+                    return
+            except Exception:
+                self._forget()
                 raise
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        """Open the table anew when it is needed next: this handle may not know what was committed."""
+        self._table = None
+        self._held.clear()
+        self._rules = {}
 
     def _went_on(self, before: int) -> bool:
-        """Whether all commits after a version are this handle's; then it goes on from the newest."""
+        """Whether the newest commit is the latest attempt, and those before it, after a version, are this handle's too;
+        then it goes on from the newest.
+        """
         if not is_store(self.uri):
             return False
         with writing(self.uri):
             newest = DeltaTable(self.uri, storage_options=self.storage_options)
             commits = newest.history(newest.version() - before) if newest.version() > before else []
-        if not commits or any(commit.get(_COMMIT) != self._identity for commit in commits):
+        made = [str(commit.get(_COMMIT)) for commit in commits]
+        if not made or made[0] != self._attempt or any(not one.startswith(self._identity) for one in made):
             return False
         self._table = newest
         self._held.clear()
@@ -350,8 +367,14 @@ class Table:
             max_commit_retries=0,
         )
 
+    @property
+    def _attempt(self) -> str:
+        """What the latest commit that was tried is called."""
+        return f"{self._identity}/{self._attempts}"
+
     def _metadata(self, rules: Mapping[str, str]) -> dict[str, str]:
-        return {_COMMIT: self._identity, **({RULES: digests_text(rules)} if rules else {})}
+        self._attempts += 1
+        return {_COMMIT: self._attempt, **({RULES: digests_text(rules)} if rules else {})}
 
     def query(self, select: str, where: str) -> list[dict[str, Any]]:
         """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.

@@ -70,6 +70,17 @@ def check_number(name: str, value: object) -> None:
         raise InputError(f"{name} must be a number of at least 0, not {value!r:.60}.", code="wrong-type", argument=name)
 
 
+def check_seconds(name: str, value: object) -> None:
+    """Refuse what is not a number of seconds, from 0 on.
+
+    Raises:
+        InputError: names the argument.
+    """
+    check_number(name, value)
+    if value is None:
+        raise InputError(f"{name} must be a number of seconds, not None.", code="wrong-type", argument=name)
+
+
 def check_whole(name: str, value: object, least: int) -> None:
     """Refuse what is neither a whole number, from `least` on, nor None.
 

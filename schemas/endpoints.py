@@ -284,6 +284,7 @@ class Endpoint:
         creates: the event may be held against that nothing is there yet (`If-None-Match: *`).
         waits: the answer to an event waits for the verdict; else 202 after the acknowledgement.
         is_fresh: what is read includes every acknowledged event about the entity.
+        is_whole: whether a request reads the lake and must find them there.
         waits_itself: `read` waits for what must be included; else the lake is waited for before.
         urn: the entity that the parts of the path name, where the template does not end with one.
         needs: the rights that it needs, where they are others than `action` to `urn`.
@@ -311,6 +312,7 @@ class Endpoint:
     creates: bool = False
     waits: bool = True
     is_fresh: bool = False
+    is_whole: Callable[[Request], bool] | None = None
     waits_itself: bool = False
     urn: Callable[[Mapping[str, str]], Urn] | None = None
     needs: Needs | None = None

@@ -13,7 +13,7 @@ Adapters translate their library's exceptions into these with `from`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 
 class Fault(NamedTuple):
@@ -85,8 +85,12 @@ class RenamedError(InputError, AttributeError):
         super().__init__(f"{old} has been renamed to {new}.", old=old, new=new)
 
 
+MOST_FAULTS: Final = 100
+"""Faults of an event that a message tells."""
+
+
 class InvalidEventError(InputError):
-    """An event breaks its own rules; `faults` lists every one of them."""
+    """An event breaks its own rules; `faults` lists every one of them, its message the first hundred."""
 
     CODE = "invalid-event"
     HINT = "Correct the listed fields; nothing was sent."
@@ -95,8 +99,9 @@ class InvalidEventError(InputError):
 
     def __init__(self, faults: Sequence[Fault], **data: Any) -> None:
         kept = tuple(faults)
-        listed = "; ".join(str(fault).removesuffix(".") for fault in kept)
-        super().__init__(f"The {self.NAMED} is not valid: {listed}.", faults=kept, **data)
+        listed = "; ".join(str(fault).removesuffix(".") for fault in kept[:MOST_FAULTS])
+        more = f"; and {len(kept) - MOST_FAULTS:,} more" if len(kept) > MOST_FAULTS else ""
+        super().__init__(f"The {self.NAMED} is not valid: {listed}{more}.", faults=kept, **data)
 
 
 class InvalidUnitError(InvalidEventError):

@@ -79,6 +79,8 @@ class Page:
         audited: what an audit calls it; empty: nothing is recorded but refusals and, if asked, reads.
         is_public: needs no session.
         waits_itself: `show` waits for the index or for what the journal holds, so it has threads of its own.
+        includes_own: what the session has written of late is in it, or it says that it is not: where `show` waits
+            itself, for the request's `at_least`; else that names what did not come.
         has_sections: whether domains add to it.
         menu: its name among the pages that every page leads to; None: it is not among them.
     """
@@ -101,6 +103,7 @@ class Page:
     audited: str = ""
     is_public: bool = False
     waits_itself: bool = False
+    includes_own: bool = False
     has_sections: bool = False
     menu: str | None = None
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -33,6 +33,10 @@ def position(epoch: int, offset: int) -> int:
     return (epoch << EPOCH_SHIFT) + offset
 
 
+BEGIN: Final = position(1, 0)
+"""No event stands in front of it."""
+
+
 def epoch_of(value: int) -> int:
     """Epoch of a position, from 1."""
     return value >> EPOCH_SHIFT

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
 from ..fold.records import Place
 from ..fold.repeats import Repeats
@@ -23,7 +24,7 @@ from ..producers.recorded.restored import Earlier
 from ..producers.recorded.served import Served, missing_package
 from ..rules.digest import digest_of
 from ..schemas.domain import Domain
-from ..schemas.errors import DomainError, StreamError
+from ..schemas.errors import DamagedTableError, DomainError, StreamError
 from ..schemas.outside import package_of
 from ..schemas.registry import domain_named, take_in
 from ..schemas.settings import Settings
@@ -66,10 +67,22 @@ class Pin:
 
 
 class _Pinned(Table):
+    """A table at its pin's version, or at a later one where the log has forgotten that meanwhile.
+
+    Rows are only added, and whoever reads says up to which position, so both give the same.
+    """
+
     def __init__(self, pin: Pin) -> None:
         super().__init__(pin.name, pin.uri, pin.storage_options)
-        with opening(pin.uri, pin.storage_options):
-            self._table = DeltaTable(pin.uri, version=pin.version, storage_options=dict(pin.storage_options))
+        options = dict(pin.storage_options)
+        try:
+            with opening(pin.uri, pin.storage_options):
+                self._table = DeltaTable(pin.uri, version=pin.version, storage_options=options)
+        except (TableNotFoundError, DamagedTableError):
+            with opening(pin.uri, pin.storage_options):
+                self._table = DeltaTable(pin.uri, storage_options=options)
+            if self._table.version() < pin.version:
+                raise
 
 
 class _Opened(dict[str, Table]):

@@ -219,10 +219,18 @@ def _begun_and_filled(
     tasks: Refolding,
     say: Callable[[Progress], None],
 ) -> tuple[Lake, Rebuilt]:
-    """The next generation, begun or continued, and what it was filled with."""
+    """The next generation, begun or continued, and what it was filled with: one that other rules began is no use."""
     target = lake.begin_generation(names)
+    if any(_is_of_other_rules(target.tables[name]) for name in names if not SPECS[name].version):
+        lake.drop_generation(target.generation)
+        target = lake.begin_generation(names)
     lake.withdraw_generation(target.generation)
     return target, LakeRebuild(settings, epochs, lake, target, names, tasks, say).run()
+
+
+def _is_of_other_rules(table: Table) -> bool:
+    own = served_digests()
+    return any(own.get(domain, digest) != digest for domain, digest in table.rules().items())
 
 
 def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:

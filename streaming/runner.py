@@ -195,7 +195,12 @@ class Stream:
             try:
                 self._attempt(session)
                 self._most_events = self._settings.stream.max_events_per_batch
-            except BatchTooLargeError:
+            except BatchTooLargeError as error:
+                if self._most_events == _LEAST_EVENTS:
+                    raise StreamError(
+                        f"Even a batch of {_LEAST_EVENTS} records could not be folded: {error}.", code="batch-failed",
+                        hint="Give the stream more memory, and start it again; it resumes at its marks.",
+                    ) from error  # fmt: skip
                 self._most_events = max(_LEAST_EVENTS, self._most_events // 8)
                 _log.warning("The records are large: batches are limited to %d for a while.", self._most_events)
             except UnavailableError as error:

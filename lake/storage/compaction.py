@@ -96,7 +96,7 @@ class Compaction:
         if removed is not None:
             self._sorting, self._merging = (None, self._merging) if job is self._sorting else (self._sorting, None)
             if not removed:
-                self._clean_version = version  # somebody else committed: try again on a fresh version
+                self._clean_version = self._table.delta.version()  # somebody else committed: try again on a later one
         return True, removed or 0
 
 

@@ -280,9 +280,13 @@ def run_of(path: str) -> tuple[str, int] | None:
 
 
 def _bound(value: Any, end: str) -> Any:
-    """A bound as the protocol spells it; a long text is cut, the greatest one then gets the highest character."""
+    """A bound as the protocol spells it; a long text is cut, and the greatest one then gets the highest character.
+
+    One that has that character there itself stays whole: cut, it would be less than it is.
+    """
     if isinstance(value, str):
-        return value if len(value) <= _STATISTIC_CHARACTERS else value[:_STATISTIC_CHARACTERS] + end
+        is_short = len(value) <= _STATISTIC_CHARACTERS or value[_STATISTIC_CHARACTERS] == _HIGHEST
+        return value if is_short else value[:_STATISTIC_CHARACTERS] + end
     if isinstance(value, int):
         return value
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")

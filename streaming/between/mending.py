@@ -58,5 +58,6 @@ def _is_mended(error: DamagedTableError, settings: Settings) -> bool:
     lake = Lake(settings.lake.path, settings.lake.storage_options)
     if lake.is_offered():
         number = take_offered(settings, check_topics(settings), lake)
-        _log.info("Generation %s of the lake is now the live one.", number)
+        if number is not None:
+            _log.info("Generation %d of the lake is now the live one.", number)
     return not lake.is_live(error.uri) or is_mended(error, settings.lake.storage_options)

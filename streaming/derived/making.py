@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from ...fold.derived import Derived, EndsBefore, File, Made, Piece, Rows
 from ...lake.columns import JOURNAL_TABLE
+from ...lake.declared import SPECS
 from ...lake.ranges import rows_between, weights
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.storage.files import DataFile, TableFiles
@@ -158,7 +159,7 @@ def _end_of(
 ) -> int:
     """The position after the last one of a piece: as many whole positions as the bounds allow, one at least."""
     piece_weights = [
-        weights(tables[name].delta, key, start, upto, columns, bounds.rows + 1)
+        weights(tables[name].delta, key, start, upto, columns, bounds.rows + 1, _long_texts(name, columns))
         for name, columns in derived.reads.items()
     ]
     weight_sums = (
@@ -173,6 +174,13 @@ def _end_of(
     fits = pc.and_(pc.less_equal(rows, bounds.rows), pc.less_equal(sizes, bounds.size_bytes))
     count = max(1, pc.sum(fits).as_py())
     return upto if count >= weight_sums.num_rows else int(weight_sums["place"][count].as_py())
+
+
+def _long_texts(name: str, columns: Sequence[str]) -> set[str]:
+    """The texts among some columns of a table that are neither looked up nor the same in many rows."""
+    spec = SPECS[name]
+    found = {column for column in columns if pa.types.is_string(spec.schema.field(column).type)}
+    return found - set(spec.statistics) - spec.repeating
 
 
 def _read(owned: Owned, tables: Mapping[str, Table], key: PartitionKey, start: int, end: int) -> Piece:

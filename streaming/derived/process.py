@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+import duckdb
 import pyarrow as pa
 
 from ...lake import scan
@@ -101,7 +102,7 @@ class Maker:
             )  # fmt: skip
         except FunctionFailed as failed:
             return Failed(failed.why, (failed.key, failed.start, failed.end))
-        except (MetajournalError, OSError) as error:
+        except (MetajournalError, OSError, duckdb.Error) as error:
             return Failed(f"{type(error).__name__}: {error}", None)
 
     def _table(self, name: str, uri: str, storage_options: Mapping[str, str]) -> Table:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ...lake.storage.faults import as_write_error, disk_full, is_full, speaks_of_store, store_away
 from ...reporting import ending
-from ...schemas.errors import LakeWriteError, StreamError, UnavailableError
+from ...schemas.errors import KafkaUnavailableError, LakeWriteError, StreamError, UnavailableError
 from ...schemas.registry import is_joining, taken_in
 from ..between.fault import fault_in
 from .session import checkpoint_damaged
@@ -29,7 +29,13 @@ SPARK_GONE: Final = (PySparkException, Py4JError, OSError)
 _JVM_ENDS_S: Final = 10.0
 """How long a JVM that has stopped Spark may take to end until nobody waits for its exit code any more."""
 _BATCH_FAILED: Final = "batch-failed"
-_TOO_LARGE: Final = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
+_SHOWN: Final = 500
+_TOO_LARGE: Final = (
+    "spark.driver.maxResultSize",
+    "OutOfMemoryError",
+    "Java heap space",
+    "Python worker exited unexpectedly",  # killed, most likely since it took too much memory
+)
 _AWAY: Final = (
     "TimeoutException",
     "BrokerNotAvailable",
@@ -40,7 +46,7 @@ _AWAY: Final = (
 
 
 class BatchTooLargeError(Exception):
-    """The records of a batch take more memory than the driver has; fewer of them will fit."""
+    """The records of a batch take more memory than the driver or a task has; fewer of them will fit."""
 
 
 class SparkGoneError(StreamError):
@@ -134,6 +140,8 @@ def worth_waiting(error: BaseException, lake: str, checkpoint: str) -> Unavailab
         return disk_full(checkpoint if checkpoint and checkpoint in text else lake, text)
     if "LakeWriteError: " in text:  # of a task
         return LakeWriteError(f"A task could not write to {lake}.", cause=text)
+    if "KafkaUnavailableError: " in text:  # of a task that publishes
+        return KafkaUnavailableError("A task did not reach Kafka.", cause=text[:_SHOWN])
     if checkpoint and checkpoint in text:
         return checkpoint_damaged(checkpoint, text)
     if speaks_of_store(text):
@@ -170,9 +178,9 @@ def _translated(error: BaseException) -> Exception:
     """What a failed query means: a broker that is away is waited for, the rest is told."""
     text = f"{type(error).__name__}: {error}"
     if any(word in text for word in _TOO_LARGE):
-        return BatchTooLargeError(text[:500])
+        return BatchTooLargeError(_first_line(text))
     if any(word in text for word in _AWAY):
-        return UnavailableError("Spark lost Kafka.", code="kafka-unavailable", cause=text[:500])
+        return UnavailableError("Spark lost Kafka.", code="kafka-unavailable", cause=text[:_SHOWN])
     if "Some data may have been lost" in text or "KAFKA_DATA_LOSS" in text:
         return StreamError(
             "Records that had not been folded yet are missing from a journal topic.",
@@ -181,8 +189,15 @@ def _translated(error: BaseException) -> Exception:
             "lake keeps what it has; continue under another journal.prefix.",
         )
     return StreamError(
-        "A batch failed: " + text.strip().splitlines()[0][:500],
+        "A batch failed: " + _first_line(text),
         code=_BATCH_FAILED,
         hint="Start the stream again; it resumes at its marks. The log has the full message.",
         detail=text,
     )
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something, behind the error's name: texts of Spark's workers begin with a line break."""
+    name, _, said = text.partition(": ")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return f"{name}: {lines[0] if lines else ''}"[:_SHOWN]

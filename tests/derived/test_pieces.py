@@ -54,6 +54,7 @@ def digests(lake: Lake) -> dict[str, str]:
 BOUNDS = st.builds(Bounds, st.integers(1, 9), st.sampled_from([1, 400, 1 << 20]))
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_cut_into_pieces_and_any_kill_gives_the_same_rows_and_files(
@@ -105,6 +106,7 @@ def offered(lake: Lake, rows: int = 3) -> Any:
     return make_piece(DERIVED["toy"], tables, marks(lake), StoredFiles(lake.path, {}), bounds=Bounds(rows))
 
 
+@pytest.mark.thorough
 def test_a_piece_counts_once_and_only_at_the_marks_and_tables_that_it_was_made_for(folded: Fold) -> None:
     lake = folded.lake
     first, same = offered(lake), offered(lake)
@@ -149,6 +151,7 @@ BEYOND = {"tenant": "t", "urn": "u", "aggregate": "a", "domain": "catalog", "jou
           "deleted": False}  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("derive", "why"),
     [

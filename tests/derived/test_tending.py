@@ -145,6 +145,7 @@ class Installation:
 STEPS = st.sampled_from(["batch", "batch", "tend", "let_go", "let_go", "upkeep", "rebuild", "version", "crash"])
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @settings(max_examples=examples(14), deadline=None, suppress_health_check=list(HealthCheck))
 def test_batches_kills_upkeep_swaps_and_new_versions_in_any_order_change_no_row(
@@ -183,6 +184,7 @@ def one(tmp_path: Path, toy: pytest.MonkeyPatch) -> Installation:
     return Installation(tmp_path, JOURNAL)
 
 
+@pytest.mark.thorough
 def test_a_generation_that_is_swapped_in_amid_a_piece_throws_it_away(one: Installation) -> None:
     one.batch()
     one.let_go()
@@ -203,6 +205,7 @@ def test_a_generation_that_is_swapped_in_amid_a_piece_throws_it_away(one: Instal
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+@pytest.mark.thorough
 def test_while_a_generation_is_offered_only_it_is_filled_and_it_waits_for_the_live_marks(one: Installation) -> None:
     one.batch()
     one.let_go()
@@ -225,6 +228,7 @@ def test_while_a_generation_is_offered_only_it_is_filled_and_it_waits_for_the_li
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+@pytest.mark.thorough
 def test_a_new_version_fills_its_table_beside_the_old_one_which_is_read_until_then(
     one: Installation, toy: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +259,7 @@ def aside(one: Installation) -> Rebuilt:
         ).run()
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_missing_or_changed_is_found_and_a_rebuild_writes_it_anew(one: Installation) -> None:
     while one.folded < len(JOURNAL):
         one.batch()
@@ -272,6 +277,7 @@ def test_a_file_that_is_missing_or_changed_is_found_and_a_rebuild_writes_it_anew
     assert aside(one).equal
 
 
+@pytest.mark.thorough
 def test_verify_says_how_far_a_derived_table_is_behind(one: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lags, so what it holds is in order; but who reads it should know."""
     monkeypatch.setattr("metajournal.streaming.verify.watermarks", lambda _, keys: dict.fromkeys(keys, (0, 1 << 39)))
@@ -289,6 +295,7 @@ def test_verify_says_how_far_a_derived_table_is_behind(one: Installation, monkey
     assert (found().ok, "behind" in found().text) == (True, False)
 
 
+@pytest.mark.thorough
 def test_a_rebuild_derives_nothing_beyond_what_it_has_folded(one: Installation) -> None:
     """The live tables may be farther than the tables of its generation, which rows are derived from."""
     while one.folded < len(JOURNAL):
@@ -307,6 +314,7 @@ def test_a_rebuild_derives_nothing_beyond_what_it_has_folded(one: Installation) 
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+@pytest.mark.thorough
 def test_a_damaged_derived_table_stops_nothing_else_and_a_rebuild_mends_it(one: Installation) -> None:
     one.batch()
     one.let_go()
@@ -354,6 +362,7 @@ def complete(one: Installation) -> bool:
     return all(told["complete"] for told in one.derived.status())
 
 
+@pytest.mark.thorough
 def test_a_process_that_is_killed_amid_a_piece_is_started_again_and_ends_with_its_driver(
     one: Installation, toy: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -385,6 +394,7 @@ def test_a_process_that_is_killed_amid_a_piece_is_started_again_and_ends_with_it
     assert process.wait(30) == 0
 
 
+@pytest.mark.thorough
 def test_a_process_is_idle_from_its_last_answer_not_from_the_last_question(one: Installation) -> None:
     """A piece that takes long is followed by the next one in the same process."""
 
@@ -411,6 +421,7 @@ def test_a_process_is_idle_from_its_last_answer_not_from_the_last_question(one: 
     assert server.closed
 
 
+@pytest.mark.thorough
 def test_a_fault_stops_its_own_tables_says_where_and_is_tried_again_at_the_next_start(
     one: Installation, toy: pytest.MonkeyPatch
 ) -> None:
@@ -439,6 +450,7 @@ def test_a_fault_stops_its_own_tables_says_where_and_is_tried_again_at_the_next_
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+@pytest.mark.thorough
 def test_a_function_whose_process_dies_again_and_again_is_given_up(one: Installation) -> None:
     one.batch()
     server = Beside((sys.executable, "-c", "raise SystemExit(7)"))

@@ -53,6 +53,7 @@ def naive(events: Sequence[Any], data: str, as_of: int | None) -> list[tuple[int
     return sorted(((at, run) for (run, _), at in first.items()), reverse=True)[:1]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(_FACTS, min_size=2, max_size=14), st.data())
 def test_the_latest_write_is_what_a_naive_reading_of_the_facts_gives_at_any_lag(

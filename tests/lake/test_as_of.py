@@ -360,6 +360,7 @@ facts = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(sending(facts, st.integers(-NOON, -NOON + 9)), min_size=1, max_size=8))
 def test_a_runs_own_row_says_what_lineage_says_of_the_run(sent: list[Sent]) -> None:
@@ -403,6 +404,7 @@ def test_a_history_as_of_a_time_comes_page_by_page(tmp_path: Path) -> None:
         lake.history_as_of("default", ORDERS, NOON + 40, before=5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("time", ["noon", None, True, 1.5, 10**30, -(10**30)])
 def test_what_is_no_time_is_refused(tmp_path: Path, time: Any) -> None:
     lake = reader(folded(tmp_path, LATE))

@@ -29,6 +29,7 @@ def digest(path: Path, name: str, *parts: pa.Table, marks: Any = None) -> str:
     return table_digest(table.delta, ALL if marks is None else marks)
 
 
+@pytest.mark.thorough
 @given(st.lists(rows, min_size=1, max_size=6), st.randoms())
 @settings(max_examples=examples(8), deadline=None)
 def test_neither_order_nor_files_matter(tmp_path_factory: pytest.TempPathFactory, given_rows: Any, random: Any) -> None:
@@ -83,6 +84,7 @@ def test_a_change_of_any_column_shows(tmp_path: Path, name: str, column: str) ->
     assert digest(tmp_path / "one", name, row) != digest(tmp_path / "other", name, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("one", "other"), [(["a", "b"], ["a,b"]), (["1:a"], ["a"]), ([], None), (["-"], [None])])
 def test_lists_that_look_alike_differ(tmp_path: Path, one: Any, other: Any) -> None:
     found = []
@@ -108,6 +110,7 @@ def test_the_order_of_a_map_does_not_count(tmp_path: Path) -> None:
     assert digest(tmp_path / "one", "entities", tables[0]) == digest(tmp_path / "other", "entities", tables[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["entities", "journal"])
 def test_only_rows_below_the_marks_of_their_partition_count(tmp_path: Path, name: str) -> None:
     rows = entities(range(5), 10) if name == "entities" else journal_rows([0, 1, 0, 1, 0], 10)

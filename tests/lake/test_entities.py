@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def as_of_events(given_rows: Given) -> Given:
     return made
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(rows, st.sampled_from(["catalog", "files"]), st.integers(0, 1)), max_size=20).map(as_of_events)

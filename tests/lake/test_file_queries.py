@@ -120,6 +120,7 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
     return {**asked, "start": start, "end": start + draw(st.sampled_from([0, 1, DAY_MS, 9 * DAY_MS]))}
 
 
+@pytest.mark.thorough
 @given(st.lists(recordings(), max_size=14), st.data())
 @some
 def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_of_any_size(
@@ -146,6 +147,7 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
                 assert [row.urn for row in latest] == [one for one in [Naive(events).latest(what, where)] if one]
 
 
+@pytest.mark.thorough
 @given(st.lists(recordings(), min_size=1, max_size=10), questions(), st.data())
 @some
 def test_as_at_any_position_or_time_is_what_the_log_said_then(
@@ -319,6 +321,7 @@ def test_times_of_a_request_may_be_text() -> None:
     assert (asked.start, asked.end) == (1_437_350_400_000, 1_437_436_800_000)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("start", [-(1 << 63), 0])
 def test_the_widest_times_are_answered(tmp_path: Path, start: int) -> None:
     events = [FilesRecorded([a_file(start=-(1 << 63)), a_file(id="f2", start=(1 << 63) - 1)]), numbered(2)]

@@ -184,6 +184,7 @@ def test_a_generation_of_other_tables_is_not_continued(lake: Lake) -> None:
         lake.begin_generation(["entities", "journal"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"generation": "x", "tables": {}}', '{"generation": 1, "tables": 3}']
 )
@@ -210,6 +211,7 @@ def test_a_lost_table_of_the_live_generation_is_not_made_anew(lake: Lake, tmp_pa
         Lake(str(tmp_path)).create()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text", [b"", b"{", b"[]", b'{"tables": 1}', b'{"tables": ["../x"]}', b'{"tables": [[]]}', b"\xff"]
 )

@@ -65,6 +65,7 @@ def reader(table: Table) -> GroupRows:
     return GroupRows(TableView.of(table.delta, table.name, table.uri))
 
 
+@pytest.mark.thorough
 @given(FILES, st.data())
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_rows_by_conditions_are_what_a_look_at_every_row_gives(

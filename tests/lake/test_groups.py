@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from metajournal.domains.files.events import DAY_MS, FilesRecorded
 from metajournal.lake.declared import SPECS, made_arrow
-from metajournal.lake.storage import groups
+from metajournal.lake.storage import files, groups
 from metajournal.lake.storage.groups import Groups
 from metajournal.lake.table import Reached, Table
 from metajournal.lake.views.table import TableView
@@ -85,3 +87,9 @@ def test_only_footers_of_the_last_files_are_kept(tmp_path: Path, monkeypatch: py
     for path in paths(table):
         assert len(source.of([path])) == 1
     assert [name for name, _ in held._held] == [f"{table.uri}/{path}" for path in paths(table)[1:]]
+
+
+@given(st.text("p\U0010ffff\uffffa", min_size=62, max_size=68))
+@example("p" * 64 + "\U0010ffff" + "x")
+def test_what_a_file_says_of_its_texts_holds_for_them(text: str) -> None:
+    assert files._bound(text, "") <= text <= files._bound(text, files._HIGHEST)

@@ -42,6 +42,7 @@ def test_where_no_lock_can_be_made_the_writes_themselves_say_why(tmp_path: Path)
         (tmp_path / "file" / "rows").touch()  # it is the block that meets the trouble, not the lock
 
 
+@pytest.mark.thorough
 def test_tables_aside_of_a_killed_process_go_with_the_next_and_those_in_use_stay(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, capture_output=True)

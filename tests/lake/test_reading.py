@@ -69,6 +69,7 @@ def test_current_is_the_newest_row_and_says_how_far_the_lake_holds(fold: Fold) -
     assert answer.held_to == Position(TOPIC, journal()[5].partition, journal()[5].position + 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("number", "owner"), [(0, None), (1, "ali"), (3, "bea")])
 def test_as_at_a_position_holds_that_event_and_none_after_it(fold: Fold, number: int, owner: str | None) -> None:
     answer = reader(fold).as_at("default", PURCHASES, place(journal()[number]))
@@ -163,6 +164,7 @@ def test_rows_of_before_a_kind_was_taken_over_are_read_and_say_which_topic_they_
     assert {place.partition for place in places} == {reader(fold).place("default", game)[1]}
 
 
+@pytest.mark.thorough
 def test_history_comes_page_by_page_from_the_newest_back(fold: Fold) -> None:
     rows = reader(fold).history("default", PURCHASES)
     for limit in range(1, 7):
@@ -215,6 +217,16 @@ def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
     assert len(seen) == 2 + len(fold.lake.tables)
 
 
+def test_a_cut_may_name_where_a_partition_begins_in_which_nothing_was_ever_written(fold: Fold) -> None:
+    """A search's vector does: `journal.show(…, as_at=found.position_vector)`."""
+    last = journal()[5]
+    empty = ("metajournal.journal.files", 0)
+    cut = {(TOPIC, last.partition): last.position + 1, empty: position(1, 0)}
+    assert reader(fold).as_at("default", PURCHASES, cut).row == reader(fold).current("default", PURCHASES).row
+    with pytest.raises(NotFinalError):
+        reader(fold).as_at("default", PURCHASES, {**cut, empty: position(1, 1)})
+
+
 def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_times(fold: Fold) -> None:
     own, other = journal()[1], journal()[2]
     both = {(TOPIC, one.partition): one.position + 1 for one in (own, other)}
@@ -256,6 +268,7 @@ def test_a_position_that_is_not_held_in_time_says_how_far_behind_the_lake_is(fol
     reader(fold).wait({(TOPIC, last.partition): last.position + 1}, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", [("other.journal.catalog", 0), (TOPIC, PARTITIONS), (TOPIC, -1)])
 def test_a_position_of_another_journal_is_not_waited_for(fold: Fold, key: tuple[str, int]) -> None:
     with pytest.raises(InvalidPositionError):

@@ -11,15 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.lake.columns import ENTITIES, JOURNAL
 from metajournal.lake.declared import SPECS, history_tables
 from metajournal.lake.entities import COLUMNS, row_from_dict, rows_to_arrow
+from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake, Reached, quoted
 from metajournal.rules.entity import EntityRow
-from metajournal.schemas.errors import DamagedTableError, StreamError
+from metajournal.schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from tests.properties import examples
 
 KEY = ("metajournal.journal.catalog", 2)
@@ -96,6 +98,66 @@ def test_a_second_writer_with_the_same_marks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match="same time"):
         append(mine, [row(1)], {KEY: 2})
     assert len(Lake(str(tmp_path)).tables["entities"].query("urn", "true")) == 2
+
+
+@pytest.mark.parametrize("on_store", [False, True])
+@pytest.mark.parametrize("what", ["vacuum", "compaction"])
+def test_upkeep_that_fails_behind_its_commit_takes_no_later_rows_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, on_store: bool
+) -> None:
+    """Its commit was taken for the next append's on a store, and for another writer's elsewhere."""
+    monkeypatch.setattr("metajournal.lake.table.is_store", lambda uri: on_store)
+    lake = lake_at(tmp_path)
+    entities = lake.tables["entities"]
+    for number in range(3):
+        append(lake, [row(number)], {KEY: number + 1})
+    orphan = Path(entities.uri, "part-orphan.parquet")
+    orphan.touch()
+    os.utime(orphan, (time.time() - 36_000,) * 2)
+    before = DeltaTable(entities.uri).version()
+
+    def landed_and_failed(self: Table, *given: Any) -> None:
+        beside = Table(self.name, self.uri, {})
+        with monkeypatch.context() as real:
+            real.setattr(Table, "_add", add)
+            beside._add(*given)
+        raise OSError(5, "Input/output error")
+
+    add = Table._add
+    with monkeypatch.context() as broken:
+        broken.setattr(Table, "_add", landed_and_failed)
+        if what == "vacuum":
+            broken.setattr(Table, "delta", Vacuuming(entities))
+            with pytest.raises(LakeWriteError):
+                entities.vacuum(1)
+        else:
+            with pytest.raises(OSError, match="Input/output"):
+                entities.replace([], [])
+    assert DeltaTable(entities.uri).version() > before
+    append(lake, [row(3)], {KEY: 4})
+    append(lake, [row(4)], {KEY: 5})
+    fresh = Lake(str(tmp_path)).tables["entities"]
+    assert fresh.mark(KEY) == entities.mark(KEY) == 5
+    assert {one["urn"] for one in fresh.query("urn", "true")} == {row(number).urn for number in range(5)}
+    assert fresh.rules() == {"catalog": "rules-1"}
+
+
+class Vacuuming:
+    """A handle whose vacuum commits and then fails, as where a file cannot be deleted."""
+
+    def __init__(self, table: Table) -> None:
+        self._handle = table.delta
+        self._uri = table.uri
+
+    def __get__(self, table: Table, kind: type) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    def vacuum(self, *given: Any, **named: Any) -> list[str]:
+        DeltaTable(self._uri).vacuum(*given, **named)
+        raise OSError(5, "Input/output error")
 
 
 def test_creating_a_table_that_exists_changes_nothing(tmp_path: Path) -> None:
@@ -183,6 +245,7 @@ def test_a_generation_of_the_journal_table_lists_the_tables_too(tmp_path: Path) 
     assert lake.begin_generation(["journal"]).journal.listed() == frozenset(history_tables())
 
 
+@pytest.mark.thorough
 def test_compaction_keeps_rows_and_marks_and_leaves_few_files(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
     entities = lake.tables["entities"]
@@ -258,6 +321,7 @@ def test_tables_have_the_columns_that_every_history_table_has() -> None:
     assert pa.types.is_int64(ENTITIES.field("logical_timestamp").type)
 
 
+@pytest.mark.thorough
 def test_the_log_stays_short_and_still_names_the_rules(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
     log = tmp_path / "entities" / "_delta_log"

@@ -70,6 +70,7 @@ def test_no_thread_is_told_final_without_the_row_because_another_one_looked_at_t
             early.result()
 
 
+@pytest.mark.thorough
 def test_eight_threads_beside_a_stream_are_never_told_final_without_the_row(tmp_path: Path) -> None:
     events = [EntityRegistered(PURCHASES), *(PropertiesSet(PURCHASES, {"n": str(one)}) for one in range(examples(60)))]
     records = placed([record_of(one, number, header=header_for(one, number)) for number, one in enumerate(events)], 1)

@@ -82,6 +82,7 @@ def test_the_writer_goes_on_after_a_vacuum_with_its_marks(table: Table) -> None:
     assert table.rules() == {"catalog": "rules-1"}
 
 
+@pytest.mark.thorough
 def test_upkeep_does_one_thing_at_a_time_and_vacuums_when_it_is_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_upkeep_does_one_thing_at_a_time_and_vacuums_when_it_is_due(
     assert not again.tidy()
 
 
+@pytest.mark.thorough
 def test_upkeep_serves_every_table_in_turn(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
     for number in range(2 * MOST_LOOSE):
@@ -118,6 +120,7 @@ def test_upkeep_serves_every_table_in_turn(tmp_path: Path) -> None:
     assert all(len(table.delta.file_uris()) < MOST_LOOSE + 5 for table in lake.tables.values())
 
 
+@pytest.mark.thorough
 def test_upkeep_goes_on_for_as_long_as_it_is_given(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
     worked = [lake.tables["entities"], lake.journal]

@@ -72,6 +72,7 @@ def test_a_view_never_changes_and_the_next_one_has_what_was_committed_since(fold
     assert second.tables["runs"] is first.tables["runs"], "a table that has not moved is not read again"
 
 
+@pytest.mark.thorough
 def test_marks_are_the_logs_at_every_version_however_they_are_read(fold: Fold) -> None:
     """Read anew, from a checkpoint, or from the commits since an earlier version: delta-rs says the same."""
     batches(fold, 2, 25)  # beyond a checkpoint, which comes every twenty commits
@@ -157,6 +158,7 @@ def test_a_view_is_renewed_when_it_is_old_when_it_expired_and_when_tables_are_sw
     assert set(swapped.tables) == set(fold.lake.tables)
 
 
+@pytest.mark.thorough
 def test_the_time_in_front_of_a_position_is_that_of_the_last_record_below(fold: Fold) -> None:
     batches(fold, 2, 30)
     fold.engine.tidy(for_s=5.0)

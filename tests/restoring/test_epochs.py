@@ -90,6 +90,7 @@ def with_gaps(journal: list[JournalRecord], ends: dict[tuple[str, int], int]) ->
     return pa.concat_tables([table_of(journal), pa.Table.from_pylist(gaps, schema=SOURCE)])
 
 
+@pytest.mark.thorough
 @given(plain_journals(partitions=PARTITIONS), st.data())
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_restored_topic_gives_the_tables_of_the_lost_one_wherever_batches_and_epochs_end(

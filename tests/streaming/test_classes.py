@@ -80,6 +80,7 @@ def test_only_an_archive_with_content_is_used(machine: Path) -> None:
     assert archived_beside([]) == []
 
 
+@pytest.mark.thorough
 def test_where_none_can_be_recorded_an_empty_one_says_so_and_unused_ones_make_room(machine: Path) -> None:
     """Several environments on one machine each have one: were only the newest kept, they would record in turns."""
     others = [machine / "parts" / f"classes-{number}.jsa" for number in range(5)]
@@ -101,6 +102,7 @@ def test_a_use_of_an_archive_is_noted(machine: Path) -> None:
     assert own_archive(machine).stat().st_mtime > time.time() - 60
 
 
+@pytest.mark.thorough
 def test_a_recording_that_is_interrupted_is_tried_again_the_next_time(machine: Path) -> None:
     submit = machine / "spark/bin/spark-submit"
     submit.write_text("#!/bin/sh\nkill -TERM $PPID\nexec sleep 5\n")
@@ -109,6 +111,7 @@ def test_a_recording_that_is_interrupted_is_tried_again_the_next_time(machine: P
     assert list((machine / "parts").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_recording_that_takes_for_ever_is_given_up(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (machine / "java/bin/java").write_text("#!/bin/sh\nexec sleep 600\n")
     monkeypatch.setattr(classes, "_RECORDING_S", 0.5)

@@ -88,6 +88,7 @@ def oddly_worded(draw: st.DrawFn) -> list[JournalRecord]:
     ]
 
 
+@pytest.mark.thorough
 @given(oddly_worded(), st.data())
 @many
 def test_any_text_is_spelled_as_one_by_one(lake: Lake, journal: list[JournalRecord], data: st.DataObject) -> None:

@@ -81,6 +81,7 @@ def cuts(draw: st.DrawFn, count: int) -> list[int]:
     return sorted({0, count, *(one for one in inner if one < count)})
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @many
 def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_the_model(
@@ -99,6 +100,7 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
     assert_equal(fold, Model.of(records))
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.integers(1, 5), st.integers(1, 3))
 @many
 def test_the_wide_way_in_slices_of_any_size_gives_the_rows_and_records_of_the_short_one(
@@ -122,6 +124,7 @@ def test_the_wide_way_in_slices_of_any_size_gives_the_rows_and_records_of_the_sh
     assert not (wide.path / "_staging" / "anything").parent.exists() or not any((wide.path / "_staging").iterdir())
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @many
 def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skipped_or_unpublished(
@@ -145,6 +148,7 @@ def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skippe
     assert_equal(fold, Model.of(records))
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @many
 def test_events_whose_ids_have_one_hash_are_told_apart(
@@ -194,6 +198,7 @@ def test_rows_that_a_crash_left_ahead_of_the_marks_are_not_seen_by_the_fold(tmp_
     assert [row["outcome"] for row in fold.journal()] == ["accepted", "accepted", "unchanged"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize(("start", "end"), [(0, 4), (1, 4), (2, 3)])
 def test_a_batch_that_does_not_lie_between_mark_and_end_is_refused_in_either_way(
@@ -317,6 +322,7 @@ def test_an_event_time_beyond_the_year_9999_is_rejected_and_kept(tmp_path: Path)
     assert json.loads(row["detail"])[0]["field"] == "header.event_time"
 
 
+@pytest.mark.thorough
 def test_a_long_range_is_told_in_several_outcome_records_without_a_gap(tmp_path: Path) -> None:
     unknown = [record_of(TagsAdded(PURCHASES, [f"t{number}"]), number) for number in range(4_100)]
     records = placed(unknown, 1)
@@ -368,6 +374,7 @@ def test_an_event_that_names_an_entity_of_another_aggregate_does_not_hide_it(tmp
     assert fold.rows()[-1].user_tags == ("kept", "late")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ends", [(1, 5), (5,), (1, 2, 5), (1, 3, 5), (1, 2, 3, 4, 5)])
 @pytest.mark.parametrize("restart", [True, False])
 def test_the_original_is_the_lowest_event_wherever_batches_end(
@@ -425,6 +432,7 @@ def test_a_shelved_record_that_fills_its_topic_is_copied_without_what_is_too_muc
     assert "too large to copy" in dict(letter.headers)["__connect.errors.exception.message"].decode()
 
 
+@pytest.mark.thorough
 def test_an_app_takes_three_thousand_programs_along_at_once(tmp_path: Path) -> None:
     shop = app("default", "shop")
     events = [record_of(EntityRegistered(program("default", "shop", "flow", f"p{n}")), n) for n in range(3_000)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from metajournal.schemas.domain import Domain
-from metajournal.schemas.errors import LakeWriteError, StreamError, UnavailableError
+from metajournal.schemas.errors import KafkaUnavailableError, LakeWriteError, StreamError, UnavailableError
 from metajournal.streaming.spark import failures
 from metajournal.streaming.spark.failures import BatchTooLargeError, meaning, worth_waiting
 
@@ -35,7 +35,26 @@ def test_a_failed_query_means(text: str, kind: type[Exception], code: str) -> No
     assert getattr(found, "code", None) == code
 
 
-@pytest.mark.parametrize("text", ["java.lang.OutOfMemoryError: Java heap space", "exceeds spark.driver.maxResultSize"])
+def test_a_task_that_does_not_reach_kafka_is_waited_for() -> None:
+    found = meaning(RuntimeError(_of_worker("KafkaUnavailableError: Publishing failed: timed out.")), LAKE, CHECKPOINT)
+    assert (type(found), getattr(found, "code", None)) == (KafkaUnavailableError, "kafka-unavailable")
+
+
+def test_a_batch_that_failed_says_something() -> None:
+    assert "An exception was thrown" in str(meaning(RuntimeError(_of_worker("KeyError: 1")), LAKE, CHECKPOINT))
+
+
+def _of_worker(error: str) -> str:
+    return f"\n  An exception was thrown from the Python worker.\nTraceback (most recent call last):\nerrors.{error}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.lang.OutOfMemoryError: Java heap space", "exceeds spark.driver.maxResultSize",
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+    ],
+)  # fmt: skip
 def test_records_that_the_driver_cannot_hold_are_taken_in_smaller_batches(text: str) -> None:
     assert isinstance(meaning(RuntimeError(text), LAKE, CHECKPOINT), BatchTooLargeError)
 

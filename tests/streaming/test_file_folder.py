@@ -90,6 +90,7 @@ def assert_same(folds: list[Fold]) -> None:
     assert fast.engine.clocks == slow.engine.clocks
 
 
+@pytest.mark.thorough
 @given(journals(), st.data())
 @some
 def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
@@ -203,6 +204,7 @@ def test_files_that_stand_in_the_lake_or_in_an_earlier_slice_are_folded_one_by_o
     assert {name for name, url in newest.items() if url == "s3://new"} == {"f2", "f4"}
 
 
+@pytest.mark.thorough
 def test_each_way_sees_the_rows_that_the_other_has_made_in_an_earlier_slice(
     tmp_path: Path, singly: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

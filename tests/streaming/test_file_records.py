@@ -59,6 +59,7 @@ def assert_equal(fold: Fold, journal: list[JournalRecord]) -> None:
         assert fold.topics.seen(topic) == sorted(told, key=lambda one: one[:3]), topic
 
 
+@pytest.mark.thorough
 @given(st.lists(recordings(), min_size=1, max_size=12), st.data())
 @some
 def test_any_cut_into_batches_and_pieces_gives_the_tables_and_topics_of_the_model(
@@ -106,6 +107,7 @@ def test_change_records_name_their_kind_their_domain_their_file_and_their_place(
     assert not any("ce_domain" in dict(one.headers) for one in states)
 
 
+@pytest.mark.thorough
 def test_events_of_a_thousand_files_are_folded_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few events a batch has, the memory that it takes is bounded."""
     monkeypatch.setattr("metajournal.streaming.engine._PIECE_BYTES", 300_000)

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -118,6 +119,7 @@ def told(model: Model) -> list[dict[str, Any]]:
     return [fact for _, fact in sorted(facts, key=place)]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(journals(), st.lists(st.integers(0, 18), max_size=3), st.booleans())
 def test_facts_stand_the_same_in_any_batches_with_restarts_on_both_ways(

@@ -140,6 +140,7 @@ def assert_rebuilt(fold: Fold) -> None:
     }
 
 
+@pytest.mark.thorough
 @given(journals(), st.data())
 @some
 def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one_and_a_rebuild_too(
@@ -241,6 +242,7 @@ def test_a_branch_that_is_not_there_is_for_the_rules_and_what_comes_behind_it_is
     assert singly == [0, 1, 2, 4, 6, 7, 8, 9]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 def test_what_is_not_valid_is_folded_one_by_one_and_its_neighbours_are_not(
     tmp_path: Path, singly: list[int], wrong: dict[str, Any]

@@ -50,6 +50,7 @@ def killed(path: Path, *, wide: bool = False) -> Fold:
     return fold
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_batch_that_a_domains_other_rules_began_is_refused_by_that_domain_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake.exceptions import TableNotFoundError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.lake.columns import ENTITIES
 from metajournal.lake.digest import table_digest
-from metajournal.lake.tables import Lake
+from metajournal.lake.tables import Lake, Reached
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.schemas.errors import StreamError
+from metajournal.schemas.errors import DamagedTableError, StreamError
+from metajournal.streaming.plan import Pin
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress, rebuild_lake
 from tests.model import JournalRecord, Model
 from tests.properties import examples
@@ -68,6 +71,7 @@ def test_a_rebuild_in_rounds_of_any_size_killed_between_any_two_gives_the_same_d
     assert rows.to_pylist() == live.to_pylist()
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @settings(max_examples=examples(5), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_rebuild_of_all_tables_killed_between_its_two_commits_gives_the_same_digests(
@@ -100,6 +104,7 @@ def test_a_rebuild_of_all_tables_killed_between_its_two_commits_gives_the_same_d
     assert rebuilt.digests == rebuilt.live
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS, max_records=12))
 @settings(max_examples=examples(5), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_rebuild_does_without_the_history_tables_and_tells_of_other_rows(
@@ -123,6 +128,7 @@ def test_a_rebuild_does_without_the_history_tables_and_tells_of_other_rows(
     assert found.digests["entities"] == digest
 
 
+@pytest.mark.thorough
 @given(journals(partitions=PARTITIONS), st.data())
 @many
 def test_the_stream_takes_a_rebuilt_generation_over_between_two_batches_and_goes_on(
@@ -157,6 +163,7 @@ def test_the_stream_takes_a_rebuilt_generation_over_between_two_batches_and_goes
     assert_equal(fold, Model.of(journal))
 
 
+@pytest.mark.thorough
 def test_a_rebuild_that_differs_is_not_swapped_in_unless_it_is_accepted(tmp_path: Path) -> None:
     fold = Fold(tmp_path, PARTITIONS)
     fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
@@ -172,6 +179,39 @@ def test_a_rebuild_that_differs_is_not_swapped_in_unless_it_is_accepted(tmp_path
     assert [row.user_tags for row in fold.rows()] == [(), ("pii",)]
 
 
+def test_a_rebuild_that_other_rules_began_is_begun_anew(tmp_path: Path) -> None:
+    """It was gone on with after an upgrade, and what the old rules had made was swapped in."""
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
+    fold.lake.tables["entities"].delta.delete("seq >= 0")
+    with pytest.raises(StreamError, match="rows of entities"):
+        rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
+    begun = fold.lake.begun_generation()
+    assert begun is not None
+    begun.tables["entities"].delta.delete("seq >= 0")
+    begun.tables["entities"].refresh()
+    begun.tables["entities"].append(ENTITIES.empty_table(), Reached({}, {}, {"catalog": "of another version"}))
+    rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True, accept=True)
+    fold.start()
+    assert [row.user_tags for row in fold.rows()] == [(), ("pii",)]
+
+
+def test_a_pin_whose_version_the_log_has_forgotten_is_read_at_a_later_one(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES)))
+    table = fold.lake.tables["entities"]
+    pin = Pin("entities", table.uri, table.delta.version(), {})
+    for number in range(3):
+        table.append(ENTITIES.empty_table(), Reached({(TOPIC, 0): (1 << 40) + 10 + number}, {}, {}))
+    table.delta.create_checkpoint()
+    for version in range(pin.version + 1):
+        Path(table.uri, "_delta_log", f"{version:020}.json").unlink()
+    assert [row["urn"] for row in pin.open().query("urn", "true")] == [str(PURCHASES)]
+    with pytest.raises((TableNotFoundError, DamagedTableError)):
+        Pin("entities", table.uri, table.delta.version() + 1, {}).open()
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_stream_whose_tables_somebody_else_has_swapped_stops_before_it_writes(tmp_path: Path, wide: bool) -> None:
     fold = Fold(tmp_path, PARTITIONS)
@@ -187,6 +227,7 @@ def test_a_stream_whose_tables_somebody_else_has_swapped_stops_before_it_writes(
     assert_equal(fold, Model.of(journal))
 
 
+@pytest.mark.thorough
 def test_a_stream_that_idles_notices_that_somebody_else_has_swapped_its_tables(tmp_path: Path) -> None:
     fold = Fold(tmp_path, PARTITIONS)
     fold.batch(journal_of(EntityRegistered(PURCHASES)))
@@ -207,6 +248,7 @@ def test_a_rebuild_says_where_the_journal_table_has_another_outcome_than_its_byt
     assert [one.rpartition("/")[2] for one in refused.value.data["events"]] == [str(place)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", ["topic=other", "outcome=rejected/journal_partition=7", "a b's", "ünï#?*"])
 def test_a_lake_is_rebuilt_whatever_its_folder_is_called(tmp_path: Path, folder: str) -> None:
     fold = Fold(tmp_path / folder, PARTITIONS)
@@ -215,6 +257,7 @@ def test_a_lake_is_rebuilt_whatever_its_folder_is_called(tmp_path: Path, folder:
     assert (found.records, found.equal) == (2, True)
 
 
+@pytest.mark.thorough
 def test_two_rebuilds_of_one_lake_do_not_fill_one_generation(tmp_path: Path) -> None:
     fold = Fold(tmp_path, PARTITIONS)
     fold.batch(journal_of(EntityRegistered(PURCHASES)))

@@ -80,6 +80,7 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("restart", [True, False])
 def test_only_an_id_that_was_marked_is_looked_up(
@@ -99,6 +100,7 @@ def test_only_an_id_that_was_marked_is_looked_up(
         records[1].position, None]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wide", [True, False])
 def test_an_id_of_the_same_hash_is_looked_up_and_is_no_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lookups: list[list[int]], wide: bool

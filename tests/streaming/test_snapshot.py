@@ -25,6 +25,7 @@ def kept(lake: Lake, mark: int = HIGH, most_rows: int = 1000) -> Snapshot | None
     return Snapshot.load(lake.tables["entities"], {(TOPIC, PARTITION): mark}, most_rows)
 
 
+@pytest.mark.thorough
 @given(
     batches,
     st.lists(st.tuples(st.sampled_from(["default", "acme", "nobody"]), names), max_size=8),

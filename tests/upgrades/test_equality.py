@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.upgrades.archive import HERE, Archive, Index, Partition, Record, Topic
 from tests.upgrades.equality import compare_index, compare_tables, compare_topic
 from tests.upgrades.restore import stretches
@@ -67,6 +69,7 @@ def test_tables_and_documents_are_held_against_each_other_by_name() -> None:
     assert compare_index(index, index._replace(mappings={"dynamic": "true"})).differing
 
 
+@pytest.mark.thorough
 def test_stretches_give_every_record_and_every_offset_without_one() -> None:
     topics = Archive(HERE / "0.1.0").topics()
     gaps = set()
