@@ -13,7 +13,7 @@ Source: Avro specification 1.12, Binary Encoding, Object Container Files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import Any, Final
 
@@ -48,26 +48,33 @@ class AvroColumns:
         entries = b"".join(map(wire.write_text, ("avro.schema", text, "avro.codec", "null")))
         self._head = b"Obj\x01" + wire.write_long(2) + entries + b"\0" + _MARK
 
-    def read(self, data: bytes, count: int) -> pa.Table | None:
-        """The columns of some records; None where the bytes are not those that an encoder of ours would write.
+    def read(self, lists: Sequence[bytes], counts: Sequence[int]) -> pa.Table | None:
+        """The columns of some lists of records; None where the bytes are not those that an encoder of ours would write.
 
         Args:
-            data: the records, one behind the other.
-            count: how many there are.
+            lists: the records of each, one behind the other.
+            counts: how many there are in each.
         """
+        data, count = b"".join(lists), sum(counts)
         parts = (self._head, wire.write_long(count), wire.write_long(len(data)), data, _MARK)
         try:
             frame = pl.read_avro(BytesIO(b"".join(parts)))
         except (PolarsError, OSError, PanicException):
             return None
         table = frame.to_arrow().combine_chunks()
-        return table if table.num_rows == count and self._written(table) == data else None
+        if table.num_rows != count:
+            return None
+        ends, written = self._written(table)
+        is_same = written == data and (ends[np.cumsum(counts)] == np.cumsum([*map(len, lists)])).all()
+        return table if is_same else None
 
-    def _written(self, table: pa.Table) -> bytes | None:
+    def _written(self, table: pa.Table) -> tuple[Numbers, bytes]:
+        """Records as we write them, and where each begins, and where the last one ends."""
         fields = [(field["type"], table[field["name"]].combine_chunks()) for field in self._schema["fields"]]
         whole = _joined([part for kind, column in fields for part in _parts(kind, column)], table.num_rows)
-        _, _, data = whole.buffers()
-        return b"" if data is None else data.to_pybytes()
+        _, bounds, data = whole.buffers()
+        ends = np.frombuffer(bounds, np.int64, len(whole) + 1, whole.offset * 8)
+        return ends, b"" if data is None else data.to_pybytes()
 
 
 def _as_read(schema: Any) -> Any:

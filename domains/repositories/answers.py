@@ -204,7 +204,8 @@ class TreeInfo(NamedTuple):
 
     Attributes:
         commit: its id.
-        objects, size_bytes: how much it holds.
+        objects, size_bytes: how much it holds; of sizes that are 2**63 - 1 or more together, that, and of all commits
+            on it.
         added, changed, removed: what differs from its first parent.
         conflicts: of a merge: paths that both sides had changed; `conflicting` has the first 100.
         root: a hash of all paths and contents, which can be computed from a listing.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
-from ...schemas.errors import InputError, InvalidEventError
+from ...schemas.arguments import check_seconds
+from ...schemas.errors import InvalidEventError, MissingExtraError, UnknownEntityError
 from ...schemas.limits import MAX_ENTRIES
 from .events import (
     NO_STRATEGY,
@@ -28,7 +30,7 @@ from .events import (
 )
 from .merges import Merge, MergeOptions
 from .pieces import pieces
-from .questions import check_branch, check_repository
+from .questions import check_branch, check_paths, check_repository
 from .reads import ends_of, queries_of
 from .transactions import Transaction, throw_away_name
 from .upkeep import RepositoryUpkeep
@@ -165,6 +167,7 @@ class Repository(RepositoryUpkeep):
             RejectedError: a write was refused; nothing was merged.
             OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `Branch.commit`; nothing was merged.
         """
+        check_seconds("timeout_s", timeout_s)
         onto, own = self.branch(branch), self.branch(throw_away_name())
         merge = own._merge(onto, MergeOptions(message=message, metadata=metadata), said)
         return Transaction(onto, own, merge, timeout_s, said)
@@ -228,18 +231,55 @@ class Branch:
         """
         return self._sent(ObjectsWritten, pieces(entries), said)
 
-    def delete(self, paths: str | Iterable[str], **said: Any) -> list[Receipt]:
-        """Stage the deletion of a path, or of many: up to 1,000 an event. Arguments and errors as `write`."""
-        return self._sent(ObjectsDeleted, _chunks(paths), said)
+    def delete(
+        self, paths: str | Iterable[str], *, only_existing: bool = True, timeout_s: float = WAIT_S, **said: Any
+    ) -> list[Receipt]:
+        """Stage the deletion of a path, or of many: up to 1,000 an event.
+
+        Paths at which the branch has nothing are left out, so what is already gone stages nothing. They are looked up
+        once everything that this client has sent before is acknowledged.
+
+        Args:
+            paths: one path, or any number of them; each once in 1,000.
+            only_existing: look them up; False: send all. So does a client without the extra `lake`, which cannot look.
+                A conflict whose path the destination has deleted is resolved by sending its deletion once more.
+            timeout_s: seconds to wait until what the journal holds now can be seen.
+            said: arguments of `emit`.
+        Returns:
+            The receipt of each event; none where nothing was there.
+        Raises:
+            NotYetVisibleError: what the branch has could not be seen in time.
+            OutcomeUnknownError: what was sent before is not acknowledged. Others as `write`; what was sent before stays
+                staged.
+        """
+        if not only_existing:
+            return self._sent(ObjectsDeleted, _chunks(paths), said)
+        check_seconds("timeout_s", timeout_s)
+        there = partial(self._existing, tenant=said.get("tenant"), timeout_s=timeout_s)
+        return self._sent(ObjectsDeleted, _chunks(paths), said, there)
+
+    def _existing(self, paths: list[str], tenant: str | None, timeout_s: float) -> list[str]:
+        """Those of some paths that deleting changes, as far as that can be known."""
+        if ObjectsDeleted(self.urn, paths).validate():
+            return paths  # their event is refused, and says why
+        self._journal.flush()
+        try:
+            there = self.repository.existing(self.name, paths, tenant=tenant, timeout_s=timeout_s)
+        except (MissingExtraError, UnknownEntityError):
+            return paths
+        return [path for path in paths if path in there]
 
     def _sent(
-        self, event: type[ObjectsWritten | ObjectsDeleted], given: Iterable[list[Any]], said: Mapping[str, Any]
-    ) -> list[Receipt]:
+        self, event: type[ObjectsWritten | ObjectsDeleted], given: Iterable[list[Any]], said: Mapping[str, Any],
+        chosen: Callable[[list[Any]], list[Any]] | None = None,
+    ) -> list[Receipt]:  # fmt: skip
+        """Send an event of each piece, or of what is chosen of it."""
         receipts: list[Receipt] = []
         sent = 0
         for some in given:
+            wanted = some if chosen is None else chosen(some)
             try:
-                receipts.append(self._journal.emit(event(self.urn, some), **said))
+                receipts += [self._journal.emit(event(self.urn, wanted), **said)] if wanted else []
             except InvalidEventError as error:
                 if not sent:
                     raise
@@ -272,6 +312,7 @@ class Branch:
             NotYetVisibleError: the verdict, or the commit in the lake, was not known in time.
             MissingExtraError: the packages of the extra `lake` are not installed; nothing was sent.
         """
+        check_seconds("timeout_s", timeout_s)
         queries, verdicts = queries_of(self._journal), Verdicts.of(self._journal)
         event = Committed(self.urn, message, metadata, expected_head, staging_digest, allow_empty)
         receipt = self._journal.emit(event, **said)
@@ -311,6 +352,7 @@ class Branch:
             UnknownEntityError: a branch or the repository does not exist.
             InvalidEventError, OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `commit`.
         """
+        check_seconds("timeout_s", timeout_s)
         onto = destination if isinstance(destination, Branch) else self.repository.branch(destination)
         merge = self._merge(onto, MergeOptions(strategy, staged, message, metadata), said)
         taken, into = self.info(tenant=merge.tenant), onto.info(tenant=merge.tenant)
@@ -328,18 +370,37 @@ class Branch:
 
     def reset(
         self, *, path: str | None = None, prefix: str | None = None, staging_digest: str | None = None,
-        expected_head: str | None = None, **said: Any,
+        expected_head: str | None = None, timeout_s: float = WAIT_S, **said: Any,
     ) -> Receipt:  # fmt: skip
         """Drop what is staged: all, one path, or all paths with a prefix.
+
+        If one path or a prefix is all that is staged, everything is dropped, so that the branch is clean again: with
+        the digest that was seen, so that a write that comes first is not lost (the reset is `stale-staging` then).
 
         Args:
             path, prefix: one of the two, or neither for everything.
             staging_digest, expected_head: as of `commit`.
+            timeout_s: seconds to wait until what is staged now can be seen, where it is looked at.
             said: arguments of `emit`.
         Raises:
             InvalidEventError: an argument cannot be.
+            NotYetVisibleError, OutcomeUnknownError: as `delete`, of one path or a prefix.
         """
-        return self._journal.emit(BranchReset(self.urn, path, prefix, staging_digest, expected_head), **said)
+        check_seconds("timeout_s", timeout_s)
+        event = BranchReset(self.urn, path, prefix, staging_digest, expected_head)
+        if (path is not None or prefix is not None) and not event.validate():
+            seen = self._emptied_by(path, prefix, said.get("tenant"), timeout_s)
+            if seen is not None and staging_digest in (None, seen):
+                event = BranchReset(self.urn, None, None, seen, expected_head)
+        return self._journal.emit(event, **said)
+
+    def _emptied_by(self, path: str | None, prefix: str | None, tenant: str | None, timeout_s: float) -> str | None:
+        """The digest of what is staged where a reset leaves nothing of it, as far as that can be known."""
+        self._journal.flush()
+        try:
+            return self.repository._emptied_by(self.name, path, prefix, tenant, timeout_s)
+        except (MissingExtraError, UnknownEntityError):
+            return None
 
     def revert(self, commit: str, *, expected_head: str | None = None, **said: Any) -> Receipt:
         """Have the head be another commit of the repository, by its id. Arguments and errors as `reset`."""
@@ -369,11 +430,7 @@ CLIENT: Final = RepositoriesClient
 
 def _chunks(paths: Any) -> Iterator[list[str]]:
     """Paths in pieces that an event takes. Raises: InputError: they are no paths."""
-    if isinstance(paths, str):
-        paths = [paths]
-    if not isinstance(paths, Iterable) or isinstance(paths, bytes):
-        raise InputError(f"{paths!r:.60} is no paths.", code="no-paths", hint='Give texts such as ["a.csv"].')
-    rest = iter(paths)
+    rest = iter(check_paths(paths))
     while some := list(islice(rest, MAX_ENTRIES)):
         yield some
 

@@ -57,11 +57,16 @@ def tell_outcomes(receipts: Iterable[Receipt], as_json: bool) -> int:
 
 
 def _line(result: dict[str, Any]) -> Text:
+    """What became of an event; of one that was refused also why, and what to do."""
     from rich.text import Text
+
+    from ...schemas.rejections import next_step
 
     text = Text.assemble(verdict(str(result["outcome"])), f"  {result['position']}")
     if "reason" in result:
-        text.append(f"  {result['reason']}: {shortened(_said(result.get('detail')), 160)}")
+        topic = str(result["position"]).rsplit("/", 2)[0]
+        why = shortened(_said(result.get("detail")), 160)
+        text.append(f"  {result['reason']}: {why}\n  next: {next_step(result['reason'], topic)}")
     return text
 
 

@@ -197,17 +197,33 @@ def write(given: Options, /, repository: str, branch: str, file: str, actor: str
 @click.argument("repository")
 @click.argument("branch")
 @click.argument("paths", metavar="PATH...|-", nargs=-1, required=True)
+@click.option(
+    "--even-missing", is_flag=True, help="Send also the paths at which the branch has nothing, without looking them up."
+)
 @actor_option
 @json_option
 @options
 def rm(
-    given: Options, /, repository: str, branch: str, paths: tuple[str, ...], actor: str | None, as_json: bool
-) -> int:  # fmt: skip
-    """Stage the deletion of paths; - reads them from standard input, one per line."""
+    given: Options,
+    /,
+    repository: str,
+    branch: str,
+    paths: tuple[str, ...],
+    even_missing: bool,
+    actor: str | None,
+    as_json: bool,
+) -> int:
+    """Stage the deletion of paths; - reads them from standard input, one per line.
+
+    Paths at which the branch has nothing are left out.
+    """
+    wanted = _paths(paths)
     with given.journal() as journal:
-        return tell_outcomes(
-            repository_named(journal, repository).branch(branch).delete(_paths(paths), **said_by(actor)), as_json
-        )
+        of = repository_named(journal, repository).branch(branch)
+        receipts = of.delete(wanted, only_existing=not even_missing, **said_by(actor))
+        if wanted and not receipts:
+            note(f"{branch} has nothing there, so nothing was staged.")
+        return tell_outcomes(receipts, as_json)
 
 
 @repo.command()

@@ -22,6 +22,10 @@ _MOST_STEPS: Final = 8
 """Commits between two contents that are looked through: each is a look-up, which the paths compared less are worth."""
 
 
+_MOST_PENDING: Final = 256
+"""Commits in a line that are not made yet, of which each is looked up twice: some seconds."""
+
+
 class Area(NamedTuple):
     """A staging area.
 
@@ -34,10 +38,18 @@ class Area(NamedTuple):
     events: int
 
 
+class KnownLayers(NamedTuple):
+    """The layers of a commit that is made, and the position of the event that made the commit."""
+
+    position: int
+    layers: tuple[Layer, ...]
+
+
 class Made(NamedTuple):
     """What `commit_trees` says of a commit.
 
     Attributes:
+        position: of the event that made the commit.
         layers: the oldest first.
         objects, size_bytes: how much it holds.
         added, changed, removed: what it changed.
@@ -45,6 +57,7 @@ class Made(NamedTuple):
         root, content_id: of its content.
     """
 
+    position: int
     layers: tuple[Layer, ...]
     objects: int
     size_bytes: int
@@ -63,8 +76,9 @@ def made_of(moment: Moment, ids: Sequence[str]) -> dict[str, Made]:
     rows = moment.rows("commit_trees", {"commit": [*urns]}, f"logical_timestamp < {moment.derived_below}")
     return {
         urns[row["commit"]]: Made(
-            tuple(map(Layer.of, row["layers"], row["layer_rows"])), row["objects"], row["bytes"], row["added"],
-            row["changed"], row["removed"], row["conflicts"], row["conflicting"], row["root"], row["content_id"],
+            row["logical_timestamp"], tuple(map(Layer.of, row["layers"], row["layer_rows"])), row["objects"],
+            row["bytes"], row["added"], row["changed"], row["removed"], row["conflicts"], row["conflicting"],
+            row["root"], row["content_id"],
         )
         for row in rows.iter_rows(named=True)
     }  # fmt: skip
@@ -75,10 +89,11 @@ class Contents:
 
     Args:
         moment: what is seen.
-        kept: layers of commits that were found before, which never change; more are added.
+        kept: positions and layers of commits that were found before, which never change; more are added. Whoever shares
+            it may see more than this moment does, so what stands behind that is not taken.
     """
 
-    def __init__(self, moment: Moment, kept: dict[Any, tuple[Layer, ...]]) -> None:
+    def __init__(self, moment: Moment, kept: dict[Any, KnownLayers]) -> None:
         self._moment = moment
         self._kept = kept
 
@@ -93,11 +108,15 @@ class Contents:
         """
         pending: list[int] = []
         layers: tuple[Layer, ...] = ()
+        looked_at = 0
         while commit is not None:
             held = self._layers(commit)
             if held is not None:
                 layers = held
                 break
+            looked_at += 1
+            if looked_at > _MOST_PENDING:
+                raise self.not_made(commit)
             commit, staging = self._plain(commit)
             pending += [] if staging is None else [staging]
         areas = [*reversed(pending), *([area.number] if area is not None and area.events else [])]
@@ -109,11 +128,13 @@ class Contents:
 
     def _layers(self, commit: str) -> tuple[Layer, ...] | None:
         key = (self._moment.tenant, self._moment.repo, commit)
-        layers = self._kept.get(key)
-        if layers is None:
-            for made in made_of(self._moment, [commit]).values():
-                layers = self._kept[key] = made.layers  # which another thread may forget at once
-        return layers
+        known = self._kept.get(key)
+        if known is not None:
+            return known.layers if known.position < self._moment.derived_below else None
+        for made in made_of(self._moment, [commit]).values():
+            self._kept[key] = KnownLayers(made.position, made.layers)
+            return made.layers
+        return None
 
     def changed(self, older: str | None, newer: str | None) -> list[Level] | None:
         """The staging areas that plain commits took from one commit to another: every path that they changed is there.

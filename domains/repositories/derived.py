@@ -196,7 +196,7 @@ class _Pass:
             root, [one.content_id for one in parents], step.row["message"], orjson.loads(step.row["metadata"])
         )  # fmt: skip
         changes = (tally.added, tally.changed, tally.removed)
-        tree = _Tree(tuple(layers), objects, tally.size_bytes, tally.lanes, known, changes, step.position)
+        tree = _Tree(tuple(layers), objects, tally.told_bytes, tally.lanes, known, changes, step.position)
         self._trees[tenant, step.key] = tree
         return self._told(step, tree, tally, root)
 
@@ -206,7 +206,8 @@ class _Pass:
         """Lay a staging area over a commit, or what is new in it over its last partial commit."""
         area = Area(self._reads, step.tenant, step.repo, staging, step.position + 1)
         ahead = self._trees.get((step.tenant, partial_key(step.repo, staging)))
-        if ahead is None or ahead.position < area.last_reset:
+        stands_elsewhere = step.row.get("strategy") is not None  # on nothing, where a merge stands on its source
+        if ahead is None or stands_elsewhere or ahead.position < area.last_reset:
             return self._whole(step, first, contents, area)
         area.since = ahead.position + 1
         tally = Tally(ahead.lanes, ahead.size_bytes, *ahead.changes)
@@ -246,7 +247,8 @@ class _Pass:
     def _merged(self, step: _Step, first: _Tree, contents: Contents) -> tuple[Tally, Sequence[Layer]]:
         """What a merge changes at its destination, and over it what was staged there."""
         graph = self._graph(step)
-        destination, source = (graph.numbers(one)[0] for one in step.row["parents"])  # whatever comes again later
+        # The newest before the merge, as its client has seen them: an id may come again.
+        destination, source = (graph.numbers(one, until=step.position)[-1] for one in step.row["parents"])
         parents = Counted(graph.parents)
         base = base_of(parents, graph.ids, destination, source)
         self._work += parents.count

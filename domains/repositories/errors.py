@@ -132,7 +132,8 @@ class MergeConflictError(RefusedError):
     CODE = "merge-conflict"
     HINT = (
         'Write what is to be at these paths on the destination and merge with staged="resolve" (--resolve), or choose '
-        "a side with the strategy source-wins or dest-wins."
+        "a side with the strategy source-wins or dest-wins. Of a path that is to be gone, and is gone there already, "
+        "delete(…, only_existing=False) (`repo rm --even-missing`)."
     )
     source: str
     destination: str

@@ -575,7 +575,7 @@ def _plain_entries(entries: Any) -> bool:
     return (
         set(map(type, (*paths, *checksums, *addresses))) == {str}
         and set(map(type, sizes)) == {int}
-        and set(blocks) == {()}
+        and blocks.count(()) == len(blocks)
         and set(map(type, content_types)) <= {str, type(None)}
         and set(map(type, mtimes)) <= {int, type(None)}
         and set(map(type, metadata)) == {dict}

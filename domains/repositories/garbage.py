@@ -23,6 +23,7 @@ from ...schemas.urn import Urn
 from .garbage_rows import Block, Blocks, seen_rows
 from .graph import Graphs
 from .moment import Moment
+from .partial import partial_key
 from .urns import TRANSACTION
 
 __all__ = ["Block", "GarbageCounts", "GarbagePlan", "LayerUse", "OldTransaction", "UnreachedCommit"]
@@ -31,6 +32,7 @@ _US: Final = 1_000
 _ALL: Final = 2**63 - 1
 """Behind every position: of a repository that is deleted all commits are of an earlier one."""
 _BATCH_ROWS: Final = 8_192
+_USES: Final = "count(distinct reached.place) + count(distinct staged.commit)"
 
 
 class GarbageCounts(NamedTuple):
@@ -44,7 +46,7 @@ class GarbageCounts(NamedTuple):
         old_transactions: those of transactions that are old.
         commits, unreached_commits: all that there have been, and those that no live branch descends from.
         earlier_commits: those of the latter that are of an earlier repository of that name.
-        layers, unreached_layers: all that commits name, and those that no reached commit names.
+        layers, unreached_layers: all that commits name, and those that no reached commit names or is going to.
         pending_commits: reached commits whose layers are not known yet; they name no others of the unreached ones.
         blocks, unused_blocks: addresses that the repository has ever named, and those that are old and in no net row
             that a reached commit took or a live branch holds.
@@ -71,7 +73,7 @@ class LayerUse(NamedTuple):
     Attributes:
         layer: `objects/<staging area>` or `trees/<layer>`.
         rows: how many paths it has.
-        commits: how many reached commits name it; 0: none needs it.
+        commits: how many reached commits name it, or are going to, of what is staged on a live branch; 0: none.
     """
 
     layer: str
@@ -187,7 +189,7 @@ class GarbagePlan:
         """Every layer that a commit names, by its table and position, and how many reached commits name it."""
         with scan.spilling() as cursor:
             found = cursor.sql(f"""
-                select layer, max(rows) as rows, count(reached.place) as commits {self._uses(cursor)}
+                select layer, max(rows) as rows, {_USES} as commits {self._uses(cursor)}
                 group by layer order by split_part(layer, '/', 1), split_part(layer, '/', 2)::bigint""")
             for batch in found.to_arrow_reader(_BATCH_ROWS):
                 yield from map(LayerUse, *(column.to_pylist() for column in batch.columns))
@@ -195,7 +197,7 @@ class GarbagePlan:
     def _layer_counts(self) -> tuple[int, int, int]:
         """How many layers there are and how many of them none needs; reached commits whose layers are not known."""
         with scan.spilling() as cursor:
-            uses = f"select count(reached.place) as commits {self._uses(cursor)} group by layer"
+            uses = f"select {_USES} as commits {self._uses(cursor)} group by layer"
             layers, unreached = cursor.sql(f"select count(*), count(*) filter (commits = 0) from ({uses})").fetchall()[
                 0
             ]
@@ -205,9 +207,20 @@ class GarbagePlan:
         return layers, unreached, pending
 
     def _uses(self, cursor: scan.Cursor) -> str:
-        """Every layer of every commit, with the commit's position where it is reached: what SQL selects from."""
-        trees = self._trees(cursor, "unnest(layers) as layer, unnest(layer_rows) as rows")
-        return f"from {trees} trees left join reached on trees.place = reached.place"
+        """Every layer of every commit, with the commit's position where it is reached: what SQL selects from.
+
+        A large staging area has layers before its commit is there, which a live branch's commit is going to take.
+        """
+        areas = [partial_key(self._moment.repo, area) for area in self._areas]
+        cursor.register("staged", pa.table({"commit": pa.array(areas, pa.string())}))
+        trees = self._trees(cursor, "commit, unnest(layers) as layer, unnest(layer_rows) as rows")
+        joined = "left join reached on trees.place = reached.place left join staged on trees.commit = staged.commit"
+        return f"from {trees} trees {joined}"
+
+    @property
+    def _areas(self) -> list[int]:
+        """Staging areas of live branches."""
+        return [row["staging"] for row in self._branches if row["staged_events"]]
 
     def _trees(self, cursor: scan.Cursor, columns: str) -> str:
         cursor.register("reached", pa.table({"place": self._places}))
@@ -229,8 +242,7 @@ class GarbagePlan:
 
     @property
     def _blocks(self) -> Blocks:
-        areas = [row["staging"] for row in self._branches if row["staged_events"]]
-        return Blocks(self._moment, self._places, pa.array(areas, pa.int64()), self._before_ms)
+        return Blocks(self._moment, self._places, pa.array(self._areas, pa.int64()), self._before_ms)
 
 
 def _live(moment: Moment) -> tuple[int | None, list[dict[str, Any]]]:

@@ -56,10 +56,16 @@ def repository_of(journal: WithRepositories, request: Request) -> Answer:
 
 
 def _told(repository: RepositoryInfo, request: Request) -> dict[str, Any]:
-    """A repository; how many members it has only to whoever may read all that it can have."""
+    """A repository; how many members it has only to whoever may read all that it can have, its default branch only to
+    whoever may read that."""
     within = request.within
     may_count = all(are_all_within(f"{kind}:{repository.name}/", within) for kind in _MEMBERS)
-    return {**repository_json(repository), "members": repository.members if may_count else None}
+    default = branch_urn(repository.name, repository.default_branch)
+    return {
+        **repository_json(repository),
+        "members": repository.members if may_count else None,
+        "default_branch": repository.default_branch if request.may(READ, default) else None,
+    }
 
 
 def branches_of(journal: WithRepositories, request: Request) -> Answer:

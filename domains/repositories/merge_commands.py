@@ -57,7 +57,7 @@ def merge(
     """Merge the branch SOURCE into the branch DESTINATION.
 
     Paths that both have changed differently are listed, and nothing is merged. To resolve them, write to DESTINATION
-    what is to be there, and merge with --resolve.
+    what is to be there (of a path that is to be gone: `rm --even-missing`), and merge with --resolve.
     """
     from ...terminal.parsing import pairs as read_pairs
     from .errors import MergeConflictError

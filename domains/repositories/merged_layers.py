@@ -64,6 +64,10 @@ class LayerMerge:
         Yields:
             The range, and its rows by path: objects, and of what is deleted the paths.
         """
+        if self._base == self._source:  # nothing is new there, whatever either side holds
+            for within in self._contents.ranges([], area):
+                yield within, no_rows(["path", "deleted", *OF_OBJECT])
+            return
         own = {one: found[len(self._shared) :] for one, found in self._layers.items()}
         layers = list({layer[:2]: layer for found in own.values() for layer in found}.values())
         share = max(1, len(own) // _USUAL_SIDES)

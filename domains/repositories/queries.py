@@ -7,7 +7,7 @@ Source: docs/concepts.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -37,12 +37,12 @@ from .answers import (
     TreeInfo,
 )
 from .apart import Outlook
-from .contents import Contents, Made, made_of
+from .contents import Contents, KnownLayers, Made, made_of
 from .differences import Differences
 from .garbage import GarbagePlan
 from .graph import Graphs
 from .kept_layers import KeptLayers
-from .layers import OBJECTS, Layer
+from .layers import HIGHEST, OBJECTS
 from .levels import Level, LevelRows
 from .listing import ListQuestion, infos_of, listed
 from .merging.bases import merge_bases
@@ -50,7 +50,7 @@ from .moment import Moment, NewerRows, newer_frames
 from .outlook import Outlooks
 from .questions import PAGE, Ref, check_delimiter, check_limit, check_prefix
 from .refs import KeptRows, Refs, Target
-from .urns import TRANSACTION, branch_urn, repository_urn
+from .urns import TRANSACTION, repository_urn
 
 __all__ = [
     "BranchInfo", "CommitInfo", "Conflict", "DiffPage", "Difference", "ListPage", "LogPage", "ObjectInfo",
@@ -83,7 +83,7 @@ class RepositoryQueries(Queries):
         self._graphs = Graphs(kept_bytes // _BYTES_A_COMMIT)
         self._rows = KeptRows(kept_bytes // _BYTES_A_ROW)
         self._kept = KeptLayers(kept_bytes)
-        self._layers: dict[Any, tuple[Layer, ...]] = {}
+        self._layers: dict[Any, KnownLayers] = {}
 
     # Repositories
 
@@ -154,11 +154,7 @@ class RepositoryQueries(Queries):
         self, tenant: str, name: str, branch: str, *, as_at: At | None = None, ahead: NewerRows | None = None
     ) -> BranchInfo:
         """One branch. Raises: UnknownEntityError: it, or its repository, does not exist. Others as `repository`."""
-        found = self._refs(tenant, name, as_at, ahead).branch(branch)
-        if found is None:
-            hint = f"`metajournal repo branches {name}` lists its branches."
-            raise UnknownEntityError(str(branch_urn(name, branch)), hint=hint)
-        return found
+        return self._refs(tenant, name, as_at, ahead).existing_branch(branch)
 
     @asked_anew
     def log(
@@ -233,6 +229,49 @@ class RepositoryQueries(Queries):
         raise UnknownEntityError(
             f"{name}/{ref.text}/{path}", hint=f"`metajournal repo ls {name} {ref.text}` lists its objects."
         )
+
+    @asked_anew
+    def existing(
+        self, tenant: str, name: str, branch: str, paths: Sequence[str], *, as_at: At | None = None,
+        ahead: NewerRows | None = None,
+    ) -> set[str]:  # fmt: skip
+        """Those of some paths at which a branch has an object, with what is staged on it.
+
+        Raises:
+            UnknownEntityError: there is no such branch or repository.
+            NotYetVisibleError: what the branch has is not known yet. Others as `repository`.
+        """
+        moment = self._moment(tenant, name, as_at, ahead)
+        there = Refs(moment, self._graphs, self._rows).contents_of(branch)
+        rows = LevelRows(moment, Contents(moment, self._layers).levels(there.commit, there.area))
+        found = rows.at(pl.Series("path", sorted(set(paths)), pl.String), [])
+        return set(found.filter(~pl.col("deleted"))["path"].to_list())
+
+    @asked_anew
+    def emptied_by(
+        self, tenant: str, name: str, branch: str, path: str | None, prefix: str, *, as_at: At | None = None,
+        ahead: NewerRows | None = None,
+    ) -> str | None:  # fmt: skip
+        """The digest of what is staged on a branch, if a reset of one path or of a prefix leaves nothing of it.
+
+        Args:
+            path: of the reset; None: it is of the prefix.
+        Returns:
+            None where something is left, or nothing is staged.
+        Raises:
+            UnknownEntityError: there is no such branch or repository. Others as `repository`.
+        """
+        moment = self._moment(tenant, name, as_at, ahead)
+        refs = Refs(moment, self._graphs, self._rows)
+        area = refs.contents_of(branch).area
+        if area is None or not area.events:
+            return None
+        rows = LevelRows(moment, Contents(moment, self._layers).levels(None, area))
+        others = pl.col("path").ne(path) if path is not None else ~pl.col("path").str.starts_with(prefix)
+        for _, window in rows.windows("", HIGHEST):
+            if rows.counting(window.filter(others)).height:
+                return None
+        return refs.existing_branch(branch).staging_digest
 
     @asked_anew
     def list_objects(

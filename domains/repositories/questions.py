@@ -6,6 +6,7 @@ Source: docs/concepts.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from ...schemas.errors import InputError
@@ -22,6 +23,7 @@ _FORMS: Final = (
     "A ref is a branch (main; main@ without what is staged; main@2026-01-31T12:00Z as it was then), a commit's id or "
     "the beginning of one, each also followed by ~2 or ^1."
 )
+_PATHS: Final = "Paths have 1 to 1,024 bytes of UTF-8 without NUL."
 
 
 class Ref(NamedTuple):
@@ -70,8 +72,10 @@ def _time(text: str, time: str) -> int:
     """The time of `branch@time`. Raises: InputError: it is none, or has no zone."""
     try:
         return time_ms(time, zone_required=True)
-    except ValueError as error:
-        raise InputError(f"{text!r:.80} is not a ref: {error}.", code="bad-ref", hint=_FORMS) from None
+    except ValueError:
+        raise InputError(
+            f"{text!r:.80} is not a ref: {time!r:.60} is not a time with a zone.", code="bad-ref", hint=_FORMS
+        ) from None
 
 
 def check_repository(name: Any) -> str:
@@ -102,8 +106,24 @@ def check_prefix(name: str, prefix: Any) -> str:
     if prefix in ("", None):
         return ""
     if (why := path_fault(prefix)) is not None:
-        raise InputError(f"{name} {why}.", code="bad-path", hint="Paths have 1 to 1,024 bytes of UTF-8 without NUL.")
+        raise InputError(f"{name} {why}.", code="bad-path", hint=_PATHS)
     return str(prefix)
+
+
+def check_path(path: Any) -> str:
+    """A path. Raises: InputError: it cannot be."""
+    if (why := path_fault(path)) is not None:
+        raise InputError(f"A path {why}.", code="bad-path", hint=_PATHS)
+    return str(path)
+
+
+def check_paths(paths: Any) -> Iterable[Any]:
+    """Paths, or one as such; each is still to be checked. Raises: InputError: they are no paths."""
+    if isinstance(paths, str):
+        return [paths]
+    if not isinstance(paths, Iterable) or isinstance(paths, bytes):
+        raise InputError(f"{paths!r:.60} is no paths.", code="no-paths", hint='Give texts such as ["a.csv"].')
+    return paths
 
 
 def check_delimiter(delimiter: Any) -> str | None:

@@ -7,18 +7,18 @@ waited for. As at a point nobody is waited for: the lake holds it, or says that 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...consumers.ends import committed_ends
 from ...lake_client import WAIT_S, ConnectedJournal, Point, point
-from ...schemas.arguments import check_number
+from ...schemas.arguments import check_seconds, check_whole
 from ...schemas.errors import NotYetVisibleError
 from ...schemas.hashing import partition_of, record_key
 from ...schemas.positions import Cut
 from .domain import DOMAIN
-from .questions import PAGE, Ref
+from .questions import PAGE, Ref, check_branch, check_path, check_paths
 from .urns import repository_urn
 from .verdicts import Verdicts
 
@@ -140,6 +140,7 @@ class RepositoryReads:
             InputError: the ref is none, ambiguous, or a branch without commit. Others as `info`.
         """
         asked, who = Ref.of(ref), self._tenant(tenant)
+        check_whole("before", before, 0)
         return self._asked(
             who, as_at, timeout_s, _REFS,
             lambda queries, at, ahead: queries.log(
@@ -183,12 +184,39 @@ class RepositoryReads:
             as_at, tenant, timeout_s: as of `info`.
         Raises:
             UnknownEntityError: there is no such object, ref or repository.
+            InputError: the path cannot be.
             NotYetVisibleError: what a merge contains was not known in time. Others as `log`.
         """
-        asked, who = Ref.of(ref), self._tenant(tenant)
+        asked, wanted, who = Ref.of(ref), check_path(path), self._tenant(tenant)
         return self._asked(
             who, as_at, timeout_s, _CONTENTS,
-            lambda queries, at, ahead: queries.get(who, self.name, asked, path, as_at=at, ahead=ahead),
+            lambda queries, at, ahead: queries.get(who, self.name, asked, wanted, as_at=at, ahead=ahead),
+        )  # fmt: skip
+
+    def existing(
+        self, branch: str, paths: str | Iterable[str], *, tenant: str | None = None, timeout_s: float = WAIT_S
+    ) -> set[str]:
+        """Those of some paths, or of one, at which a branch has an object now, with what is staged on it.
+
+        Raises:
+            UnknownEntityError: there is no such branch or repository.
+            InputError: they are no paths, or one cannot be.
+            NotYetVisibleError: what a merge contains was not known in time. Others as `info`.
+        """
+        name, wanted, who = check_branch(branch), [*map(check_path, check_paths(paths))], self._tenant(tenant)
+        return self._asked(
+            who, None, timeout_s, _CONTENTS,
+            lambda queries, _, ahead: queries.existing(who, self.name, name, wanted, ahead=ahead),
+        )  # fmt: skip
+
+    def _emptied_by(
+        self, branch: str, path: str | None, prefix: str | None, tenant: str | None, timeout_s: float
+    ) -> str | None:
+        """What `RepositoryQueries.emptied_by` says of now."""
+        who = self._tenant(tenant)
+        return self._asked(
+            who, None, timeout_s, _CONTENTS,
+            lambda queries, _, ahead: queries.emptied_by(who, self.name, branch, path, prefix or "", ahead=ahead),
         )  # fmt: skip
 
     def list(
@@ -292,7 +320,7 @@ class RepositoryReads:
         Args:
             tables: those whose newer rows the question needs; none: it asks the lake alone.
         """
-        check_number("timeout_s", timeout_s)
+        check_seconds("timeout_s", timeout_s)
         queries = queries_of(self._journal)
         if as_at is not None:
             return ask(queries, point(as_at), None)

@@ -147,6 +147,14 @@ class Refs:
         row = self._row(branch_urn(self._moment.repo, name))
         return None if row is None or row["logical_timestamp"] < created else _branch(row)
 
+    def existing_branch(self, name: str) -> BranchInfo:
+        """A branch. Raises: UnknownEntityError: there is no such branch, or repository."""
+        found = self.branch(name)
+        if found is None:
+            hint = f"`metajournal repo branches {self._moment.repo}` lists its branches."
+            raise UnknownEntityError(str(branch_urn(self._moment.repo, name)), hint=hint)
+        return found
+
     def branches(self) -> list[BranchInfo]:
         """All branches, also those of transactions, by name. Raises: as `branch`."""
         created = self.created
@@ -173,12 +181,16 @@ class Refs:
             return Target(self._walked(self._begun_so(ref), ref), None)
         if branch.head is None and ref.steps:
             raise self.no_commit(ref.named)
-        commit = None if branch.head is None else self._walked(branch.head, ref)
-        if ref.steps or ref.committed:
-            return Target(commit, None)
-        row = self._row(branch_urn(self._moment.repo, ref.named))
+        if not ref.steps and not ref.committed:
+            return self.contents_of(ref.named)
+        return Target(None if branch.head is None else self._walked(branch.head, ref), None)
+
+    def contents_of(self, branch: str) -> Target:
+        """What a branch has, with what is staged on it. Raises: UnknownEntityError: as `existing_branch`."""
+        head = self.existing_branch(branch).head
+        row = self._row(branch_urn(self._moment.repo, branch))
         assert row is not None  # the branch is there
-        return Target(commit, Area(row["staging"], row["staged_events"]))
+        return Target(head, Area(row["staging"], row["staged_events"]))
 
     def commit(self, ref: Ref) -> str:
         """The id of the commit that a ref names. Raises: as `target`; InputError: a branch without commit."""

@@ -156,7 +156,7 @@ TABLES: Final = (
         statistics=("tenant", "repo", "layer", "path", *_PLACE),
         repeating=OF_HISTORIES | {"repo", "branch", "content_type"},
         group_rows=_OBJECT_GROUP_ROWS,
-        version=1,
+        version=2,
     ),
     TableSpec(
         "commit_trees",
@@ -164,6 +164,6 @@ TABLES: Final = (
         sorted_by=("tenant", "commit", *_ORDER),
         statistics=("tenant", "commit", *_PLACE),
         repeating=OF_HISTORIES,
-        version=1,
+        version=2,
     ),
 )  # fmt: skip

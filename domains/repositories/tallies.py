@@ -15,6 +15,8 @@ from .merging.roots import object_element
 
 MOST_SHOWN: Final = 100
 """Conflicts of a merge that its row tells."""
+MOST_BYTES: Final = 2**63 - 1
+"""The largest sum of sizes that is told."""
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Tally:
             return
         both = _there(new).join(_there(old).rename({"content": "old", "size": "old_size"}), on="path", how="left")
         both = both.filter(pl.col("content").ne_missing(pl.col("old")))
-        self.size_bytes += int(both["size"].sum()) - int(both["old_size"].sum())
+        self.size_bytes += _sum(both["size"]) - _sum(both["old_size"])
         self.lanes = updated(self.lanes, _elements(both, "content"), _elements(both, "old"))
         if first is None:
             self._note(both["content"], both["old"], 1)
@@ -54,6 +56,14 @@ class Tally:
             both = both.join(_there(first).select("path", first="content"), on="path", how="left")
             self._note(both["content"], both["first"], 1)
             self._note(both["old"], both["first"], -1)
+
+    def __post_init__(self) -> None:
+        self._is_known = self.size_bytes < MOST_BYTES
+
+    @property
+    def told_bytes(self) -> int:
+        """`size_bytes` as it is told: once that is `MOST_BYTES`, it is no longer known what a commit on it holds."""
+        return min(self.size_bytes, MOST_BYTES) if self._is_known else MOST_BYTES
 
     def _note(self, now: pl.Series, before: pl.Series, times: int) -> None:
         """Count what some paths are, of what they were at the first parent."""
@@ -73,6 +83,11 @@ def _there(rows: pl.DataFrame) -> pl.DataFrame:
     """Content and size of paths, null where the path is deleted."""
     there = ~pl.col("deleted")
     return rows.select("path", content=pl.when(there).then("content"), size=pl.when(there).then("size"))
+
+
+def _sum(sizes: pl.Series) -> int:
+    """The sum of sizes, each of which may be the largest that 64 bits have."""
+    return int(sizes.cast(pl.Int128).sum())
 
 
 def _elements(rows: pl.DataFrame, column: str) -> Iterator[bytes]:

@@ -78,13 +78,16 @@ class Transaction:
         """Stage objects. Arguments and errors as `Branch.write`."""
         self._written += self.branch.write(entries, **self._said)
 
-    def delete(self, paths: str | Iterable[str]) -> None:
+    def delete(self, paths: str | Iterable[str], *, only_existing: bool = True) -> None:
         """Stage the deletion of paths. Arguments and errors as `Branch.delete`."""
-        self._written += self.branch.delete(paths, **self._said)
+        self._written += self.branch.delete(
+            paths, only_existing=only_existing, timeout_s=self._timeout_s, **self._said
+        )  # fmt: skip
 
     def reset(self, *, path: str | None = None, prefix: str | None = None) -> None:
         """Drop what is staged: all, one path, or all paths with a prefix. Errors as `Branch.reset`."""
-        self._written.append(self.branch.reset(path=path, prefix=prefix, **self._said))
+        reset = self.branch.reset(path=path, prefix=prefix, timeout_s=self._timeout_s, **self._said)
+        self._written.append(reset)
 
     def __enter__(self) -> Self:
         info = self._onto.info(tenant=self._merge.tenant)
@@ -118,13 +121,16 @@ class Transaction:
         except BaseException as failure:
             self._drop_after(failure)
             raise
-        self._drop().position  # noqa: B018  (waits)
-        if receipt is not None:
-            try:
+        try:
+            dropped = self._drop()
+            if receipt is not None:
                 self.merged = self._merge.made(receipt, self._timeout_s)
-            except UnavailableError as late:
+            dropped.position  # noqa: B018  (waits)
+        except BaseException as late:
+            if receipt is not None:
                 late.add_note(f"  The transaction is merged into {self._onto.name}, at {receipt.position}.")
-                raise
+            late.add_note(f"  The branch {self.branch.name} of {self.branch.repository.name} may be left.")
+            raise
 
     def _accept(self, receipt: Receipt) -> None:
         """Wait for a verdict. Raises: RejectedError: it was refused. Others as `Verdicts.outcome`."""

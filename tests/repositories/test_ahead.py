@@ -41,6 +41,7 @@ def pin_of(lake: Lake) -> Pin:
     return Pin(lake, Place(TOPIC, 0, 1, "repositories", frozenset()), 1, mark, lake.journal.clock((TOPIC, 0)))
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_rows_of_every_table_are_those_that_the_stream_writes(data: st.DataObject) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def check_all(plain: Plain, begin: int) -> int:
     return told
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_rows_tell_of_any_merge_is_true(data: st.DataObject) -> None:
@@ -126,6 +128,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=14), st.integers(0, 12))
 def test_what_rows_tell_of_histories_that_cross_is_true(steps: list[Any], begin: int) -> None:
@@ -136,6 +139,7 @@ def test_what_rows_tell_of_histories_that_cross_is_true(steps: list[Any], begin:
         assert told >= len(history.plain.said), "of each that it is in itself"
 
 
+@pytest.mark.thorough
 def test_sides_that_wrote_other_paths_are_apart() -> None:
     history = Branches()
     first = history.commit(MAIN, "a", "b")
@@ -159,6 +163,7 @@ def test_histories_that_begin_apart_are_told_to_be_unrelated() -> None:
     assert history.merge(NEW, MAIN) != main
 
 
+@pytest.mark.thorough
 def test_branches_that_were_merged_before_are_told_from_there_on() -> None:
     history = Branches()
     history.fork(history.commit(MAIN, "a"))

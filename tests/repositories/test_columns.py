@@ -72,12 +72,14 @@ def assert_right(value: bytes) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @given(st.one_of(written, deleted), st.sampled_from([None, "alice", "Ω"]))
 @settings(max_examples=examples(300), deadline=None)
 def test_valid_objects_are_read_as_columns_whatever_they_hold(event: Any, actor: str | None) -> None:
     assert assert_right(value_of(event, actor=actor))
 
 
+@pytest.mark.thorough
 @given(st.one_of(written, written, deleted), st.data())
 @settings(max_examples=examples(600), deadline=None)
 def test_of_changed_bytes_nothing_is_read_that_the_codec_would_not_give(event: Any, data: st.DataObject) -> None:
@@ -92,6 +94,26 @@ def test_of_changed_bytes_nothing_is_read_that_the_codec_would_not_give(event: A
             case _:
                 value[index:index] = data.draw(st.binary(min_size=1, max_size=3))
     assert_right(bytes(value))
+
+
+@pytest.mark.parametrize("told", [(2, 2), (1, 3), (4, 0)])
+def test_no_entry_of_an_event_is_taken_for_one_of_the_next(told: tuple[int, int]) -> None:
+    """Together the events have as many entries as they say, and each by itself has not."""
+    names = ("abc", "d")
+    whole = [value_of(e.ObjectsDeleted(MAIN, list(some))) for some in names]
+    values = []
+    for value, some, count in zip(whole, names, told, strict=True):
+        first = b"\2" + some[0].encode()
+        values.append(value.replace(wire.write_long(len(some)) + first, wire.write_long(count) + first))
+    read = [plain_event(value) for value in values]
+    events = [event for event in read if event is not None]
+    assert len(events) == sum(count > 0 for count in told)
+    assert objects_of(e.ObjectsDeleted.TYPE, events) == ([], None)
+    fine = plain_event(whole[0])
+    assert fine is not None
+    kept, objects = objects_of(e.ObjectsDeleted.TYPE, [events[0], fine, *events[1:]])
+    assert objects is not None
+    assert (kept, objects.path.to_pylist()) == ([1], ["a", "b", "c"])
 
 
 ONE = e.ObjectsWritten(MAIN, [e.Entry("p", 5, "c", "a", (), None, {"k": "v"}, None)])
@@ -119,6 +141,7 @@ def test_another_spelling_is_left_to_the_codec(body: bytes) -> None:
     assert not assert_right(value[: -len(ENTRY) - 2] + body)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.one_of(written, st.just(e.ObjectsWritten(MAIN, [ONE.entries[0]._replace(size=-1)]))), max_size=9))
 @settings(max_examples=examples(100), deadline=None)
 def test_whatever_is_wrong_with_one_event_does_not_concern_the_others(some: list[e.ObjectsWritten]) -> None:

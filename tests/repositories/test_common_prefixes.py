@@ -69,6 +69,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delimiter", ["/", "00", "1.parquet", "é"])
 @pytest.mark.parametrize("prefix", ["", "data/", "data/00", "data/00007/", "é"])
 def test_a_listing_by_common_prefixes_is_the_plain_one(
@@ -90,6 +91,7 @@ def test_a_listing_by_common_prefixes_is_the_plain_one(
         assert len(found) == min(len(expected), 44)
 
 
+@pytest.mark.thorough
 def test_few_paths_are_looked_at_where_nothing_is_deleted(
     plain: tuple[RepositoryQueries, list[str]], looked: list[bool]
 ) -> None:
@@ -100,6 +102,7 @@ def test_few_paths_are_looked_at_where_nothing_is_deleted(
     assert all(looked)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("deleted", [3, 1_500])
 def test_what_is_deleted_takes_its_common_prefix_away(tmp_path: Path, looked: list[bool], deleted: int) -> None:
     queries, paths = filled(tmp_path, deleted=deleted)

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.repositories import contents
 from metajournal.domains.repositories import events as e
+from metajournal.domains.repositories.contents import Contents
 from metajournal.domains.repositories.queries import RepositoryQueries
 from metajournal.domains.repositories.questions import Ref
-from metajournal.domains.repositories.urns import repository_urn
+from metajournal.domains.repositories.urns import branch_urn, commit_urn, repository_urn
 from metajournal.lake.declared import made_row
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import NotYetVisibleError, UnknownEntityError
@@ -99,6 +101,46 @@ def whole(queries: RepositoryQueries, repo: str, ref: str, limit: int = 3, **opt
             return items
 
 
+def test_what_one_reader_knows_of_a_commit_is_not_what_one_sees_who_came_before(tmp_path: Path) -> None:
+    plain, main, dev = Plain(), branch_urn("r1", "main"), branch_urn("r1", "dev")
+    plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
+    plain.add(e.ObjectsWritten(main, [e.Entry("a", 1, "c", "x")]))
+    first = plain.add(e.Committed(main, "first"))
+    plain.add(e.BranchCreated(dev, commit_urn("r1", first)))
+    heads = {}
+    for branch, path in ((main, "m"), (dev, "d")):
+        plain.add(e.ObjectsWritten(branch, [e.Entry(path, 1, "c", "x")]))
+        heads[branch] = plain.add(e.Committed(branch, "more"))
+    merged = plain.add(e.Merged(dev, main, heads[dev], heads[main]))
+    count = len(plain.events)
+    fold = begun(tmp_path, plain.events, count)
+    made_until(fold, count - 1)
+    queries = queries_of(tmp_path)
+    before = queries._moment("default", "r1", None, None)
+    made_until(fold, count)
+    assert [one.path for one in queries.list_objects("default", "r1", Ref.of(merged)).items] == ["a", "d", "m"]
+    with pytest.raises(NotYetVisibleError):
+        Contents(before, queries._layers).levels(merged, None)
+
+
+def test_a_long_line_of_commits_that_are_not_made_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would be looked up for each question, however long that takes."""
+    monkeypatch.setattr(contents, "_MOST_PENDING", 3)
+    plain, main = Plain(), branch_urn("r1", "main")
+    plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
+    for number in range(5):
+        plain.add(e.Committed(main, str(number), allow_empty=True))
+    fold = begun(tmp_path, plain.events, len(plain.events))
+    queries = queries_of(tmp_path)
+    assert whole(queries, "r1", "main~2") == []
+    with pytest.raises(NotYetVisibleError):
+        whole(queries, "r1", "main")
+    made_until(fold, len(plain.events))
+    assert whole(queries, "r1", "main") == []
+
+
 def told(tree: Tree, prefix: str = "", delimiter: str | None = None, after: str = "") -> list[str]:
     """What a listing names, from a dictionary."""
     names = set()
@@ -139,6 +181,7 @@ def trees_of(plain: Plain, state: State, repo: str) -> dict[str, Tree]:
     return found
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_listings_objects_and_differences_are_those_of_plain_dictionaries(data: st.DataObject) -> None:

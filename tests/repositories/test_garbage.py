@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.repositories import events as e
+from metajournal.domains.repositories import partial
 from metajournal.domains.repositories.garbage import GarbagePlan
 from metajournal.domains.repositories.merging.staging import Reset, covered_up_to
 from metajournal.domains.repositories.merging.sweep import Sweep
@@ -183,6 +184,7 @@ def of_repository(ahead: Ahead, name: str) -> Ahead:
     return Ahead(ahead.begin, ahead.end, own)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(24), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_nothing_needs_is_what_plain_dictionaries_say(data: st.DataObject) -> None:
@@ -217,6 +219,7 @@ def test_what_nothing_needs_is_what_plain_dictionaries_say(data: st.DataObject) 
             assert_as_told(plan, plain, name, before, uses, pending)
 
 
+@pytest.mark.thorough
 def test_all_commits_of_a_deleted_repository_are_of_an_earlier_one_also_those_that_the_lake_lacks() -> None:
     plain, main = Held(), branch_urn("r1", "main")
     plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
@@ -229,6 +232,27 @@ def test_all_commits_of_a_deleted_repository_are_of_an_earlier_one_also_those_th
         plan = queries_of(one).garbage("default", "r1", time_of(0), ahead=of_repository(ahead, "r1"))
         assert [commit.earlier for commit in plan.commits()] == [True, True]
         assert plan.counts().earlier_commits == 2
+
+
+def test_what_a_large_staging_area_has_made_ahead_is_needed_as_long_as_its_branch_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partial, "PARTIAL_ROWS", 2)
+    plain, main, dev = Held(), branch_urn("r1", "main"), branch_urn("r1", "dev")
+    plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
+    plain.add(e.BranchCreated(dev))
+    for branch in (main, dev):
+        plain.add(e.ObjectsWritten(branch, [e.Entry(path, 1, "c", f"s3://b/{path}") for path in ("a", "b", "c")]))
+        plain.add(e.ObjectsWritten(branch, [e.Entry(path, 2, "c", f"s3://b/{path}") for path in ("a", "b")]))
+    for event, needed in ((None, [1] * 4), (e.BranchReset(dev), [0, 0, 1, 1]), (e.Committed(main, "m"), [0, 0, 1, 1])):
+        if event is not None:
+            plain.add(event)
+        count = len(plain.events)
+        with tempfile.TemporaryDirectory() as folder:
+            made_until(begun(folder, plain.events, count), count)
+            plan = queries_of(folder).garbage("default", "r1", time_of(0))
+            assert sorted(use.commits for use in plan.layers()) == needed
+            assert (plan.counts().layers, plan.counts().unreached_layers) == (4, needed.count(0))
 
 
 @given(

@@ -98,6 +98,7 @@ def staged_last(memory: Memory) -> bool:
     return bool(memory.events) and isinstance(memory.events[-1][0], ObjectsWritten)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [2, 3])
 def test_an_import_that_is_killed_anywhere_goes_on_and_ends_the_same(tmp_path: Path, seed: int) -> None:
     git, memory, rng = tmp_path / "git", Memory(), random.Random(seed)
@@ -119,6 +120,7 @@ def test_an_import_that_is_killed_anywhere_goes_on_and_ends_the_same(tmp_path: P
     assert sorted(ids) == sorted(gits.parents_of(git, *gits.heads(git).values()))
 
 
+@pytest.mark.thorough
 def test_an_import_of_what_is_there_sends_nothing_and_later_what_is_new(tmp_path: Path) -> None:
     git, memory = tmp_path / "git", Memory()
     gits.generated(git, 4, 40)
@@ -164,6 +166,7 @@ def test_a_commit_says_who_made_it_and_when_as_git_does(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_of_several_commits_that_stand_for_one_of_gits_the_first_with_these_parents_counts(tmp_path: Path) -> None:
     git, memory = tmp_path / "git", Memory()
     gits.generated(git, 6, 12)

@@ -92,6 +92,7 @@ class Model:
                 self.made.append(commit.id)
 
 
+@pytest.mark.thorough
 @tried(deadline=None, max_examples=examples(300))
 @given(histories())
 def test_each_commit_is_made_once_on_its_parents_and_branches_end_where_git_has_them(
@@ -105,6 +106,7 @@ def test_each_commit_is_made_once_on_its_parents_and_branches_end_where_git_has_
     assert model.heads == tips
 
 
+@pytest.mark.thorough
 @tried(deadline=None, max_examples=examples(300))
 @given(histories(), st.data())
 def test_a_plan_that_ends_anywhere_is_gone_on_with_from_what_is_there(
@@ -122,6 +124,7 @@ def test_a_plan_that_ends_anywhere_is_gone_on_with_from_what_is_there(
     assert model.heads == tips
 
 
+@pytest.mark.thorough
 @tried(deadline=None, max_examples=examples(300))
 @given(graphs(), st.data())
 def test_branches_that_git_has_moved_since_are_moved(nodes: list[Node], data: st.DataObject) -> None:

@@ -95,6 +95,7 @@ def test_criss_cross_merges_of_any_depth_end(tmp_path: Path) -> None:
     assert rows[place + 3]["root"] != rows[place + 2]["root"]
 
 
+@pytest.mark.thorough
 def test_many_bases_are_as_one(tmp_path: Path) -> None:
     bases = 1_000 if LONG else 300
     history = History.at(tmp_path)
@@ -125,6 +126,7 @@ def test_many_bases_are_as_one(tmp_path: Path) -> None:
     assert {row["added"] for row in rows[-20:]} == {1}
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_partial_resets_of_one_area_are_looked_through_once(tmp_path: Path) -> None:
     rng = random.Random(7)
     history = History.at(tmp_path)
@@ -156,6 +158,7 @@ def test_a_hundred_thousand_partial_resets_of_one_area_are_looked_through_once(t
     assert (row["added"], row["objects"]) == (len(standing), len(standing))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sizes",
     [

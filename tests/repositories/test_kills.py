@@ -44,6 +44,7 @@ def assert_once(fold: Fold) -> None:
         assert len(keys) == len({*keys})
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(0, 3),

@@ -217,6 +217,7 @@ def assert_as_told(fold: Fold, plain: Plain) -> None:
         assert (row["root"], row["content_id"]) == (plain.root(tree), plain.content_id(head))
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_operations_in_any_pieces_give_what_plain_dictionaries_give(data: st.DataObject) -> None:
@@ -268,6 +269,7 @@ def _object(path: str, rng: random.Random) -> e.Entry:
     return e.Entry(path, rng.randint(0, 3), rng.choice(["c1", "c2", "c3"]), "s3://b/1")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("range_rows", [7, 1 << 18])
 def test_a_long_history_is_the_same_however_narrow_the_ranges_of_paths_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, range_rows: int
@@ -284,6 +286,80 @@ def test_a_long_history_is_the_same_however_narrow_the_ranges_of_paths_are(
     before = rows(fold, "trees")
     fold.lake.tables["trees"].compact()
     assert rows(fold, "trees") == before
+
+
+@pytest.mark.parametrize("staged", [3, 6])
+@pytest.mark.parametrize("pieces", [[], [1, 1, 1, 1, 1, 1]])
+def test_a_merge_into_a_branch_without_commit_has_its_source_however_much_is_staged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, staged: int, pieces: list[int]
+) -> None:
+    """What was made ahead of the staged rows stands on nothing; the merge stands on its source."""
+    monkeypatch.setattr(partial, "PARTIAL_ROWS", 4)
+    plain = Plain()
+    plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
+    main, fresh = branch_urn("r1", "main"), branch_urn("r1", "fresh")
+    plain.add(e.ObjectsWritten(main, [e.Entry(f"m{number}", 1, "c", "s3://b/1") for number in range(3)]))
+    head = plain.add(e.Committed(main, "first"))
+    plain.add(e.BranchCreated(fresh))
+    plain.add(e.ObjectsWritten(fresh, [e.Entry(f"f{number}", 1, "c", "s3://b/1") for number in range(staged)]))
+    digest_seen = plain.refs.repositories["r1"].branches["fresh"].digest
+    merged = plain.add(e.Merged(main, fresh, head, "", "none", "resolve", digest_seen, "merge"))
+    assert len(plain.trees[merged]) == 3 + staged
+    fold = begun(tmp_path, plain)
+    made_in_pieces(fold, pieces)
+    assert_as_told(fold, plain)
+
+
+def test_a_merge_stands_on_the_commits_that_its_client_has_seen_where_an_id_comes_again(tmp_path: Path) -> None:
+    """A repository that was deleted and made again by the very same events has the same commits once more."""
+    main, dev, refs = branch_urn("r1", "main"), branch_urn("r1", "dev"), Refs()
+    sent: list[tuple[Any, int]] = []
+
+    def add(event: Any, number: int) -> None:
+        assert refs.judge(event, digest(codec.encode(event, header_for(event, number)))) == "accepted"
+        sent.append((event, number))
+
+    def head(branch: str) -> str:
+        return refs.repositories["r1"].branches[branch].head
+
+    first = [
+        (e.RepositoryCreated(REPO, "main", "s3://b"), 1),
+        (e.ObjectsWritten(main, [e.Entry(path, 1, "c1", "s3://b/1") for path in "pq"]), 2),
+        (e.Committed(main, "one"), 3),
+    ]
+    for one in (*first, (e.RepositoryDeleted(REPO), 4), *first):
+        add(*one)
+    add(e.BranchCreated(dev, commit_urn("r1", head("main"))), 5)
+    add(e.ObjectsWritten(dev, [e.Entry("p", 1, "c2", "s3://b/2")]), 6)
+    add(e.Committed(dev, "two"), 7)
+    add(e.Merged(dev, main, head("dev"), head("main"), "none", "refuse", None, "m"), 8)
+    fold = Fold(tmp_path, 1, topic=TOPIC, joined=("repositories",))
+    fold.batch([record_of(one, at, header=header_for(one, number)) for at, (one, number) in enumerate(sent)])
+    fold.lake.refresh()
+    made_in_pieces(fold, [])
+    (merged,) = (row for row in rows(fold, "commit_trees") if row["commit"].endswith(head("main")))
+    assert (merged["added"], merged["changed"], merged["removed"], merged["conflicts"]) == (0, 1, 0, 0)
+
+
+@pytest.mark.parametrize("sizes", [[], [3, 1, 2, 1, 1]])
+def test_sizes_whose_sum_is_too_large_stop_nothing_and_the_largest_sum_is_told(
+    tmp_path: Path, sizes: list[int]
+) -> None:
+    most = 2**63 - 1
+    main = branch_urn("r1", "main")
+    plain = Plain()
+    plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
+    for paths in (["a"], ["b", "c"], ["d"]):  # the first sum is the largest already
+        plain.add(e.ObjectsWritten(main, [e.Entry(path, most, "c", "s3://b/1") for path in paths]))
+        plain.add(e.Committed(main, "more"))
+    plain.add(e.ObjectsDeleted(main, ["b", "c", "d"]))
+    plain.add(e.Committed(main, "less"))
+    plain.add(e.ObjectsWritten(main, [e.Entry("b", 5, "c", "s3://b/1")]))
+    plain.add(e.Committed(main, "counted on"))
+    fold = begun(tmp_path, plain)
+    made_in_pieces(fold, sizes)
+    told = sorted(rows(fold, "commit_trees"), key=lambda row: row["logical_timestamp"])
+    assert [(row["objects"], row["bytes"]) for row in told] == [(1, most), (3, most), (4, most), (1, most), (2, most)]
 
 
 @given(st.text(min_size=1, max_size=6).filter(lambda one: "\0" not in one), st.text(min_size=1, max_size=6))

@@ -192,6 +192,7 @@ def test_what_stands_is_what_events_one_after_the_other_leave(
     assert standing(paths, positions, resets) == [area[path] for path in sorted(area)]
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_resets_of_long_prefixes_take_the_time_of_sorting() -> None:
     """Each of them looked at for each path would be 10^10 comparisons of a thousand bytes."""
     deep = [b"a" * length for length in range(1, 1025)]
@@ -302,6 +303,7 @@ def in_git(folder: Path, parents: Parents) -> list[str]:
     return [ids[f"c{number}"] for number in range(len(parents))]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_finds_the_same_bases(tmp_path: Path) -> None:
     """Also where branches cross, and with several roots."""
@@ -384,6 +386,7 @@ class Counted(list[list[int]]):
         return super().__getitem__(commit)
 
 
+@pytest.mark.thorough
 def test_two_branches_far_apart_are_walked_once() -> None:
     apart = 100_000
     graph = Counted([[], *([number] for number in range(apart)), [0]])

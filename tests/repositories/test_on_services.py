@@ -54,7 +54,8 @@ def test_a_repository_is_created_written_to_committed_and_read_from_python(insta
         assert repo.list("main", limit=1).items[0].path == "left"
         reset = main.reset(prefix="le")
         journal.wait(reset, timeout_s=WAIT_S)
-        assert (main.info().staged_events, main.info().head) == (2, again.id)
+        assert (main.info().staged_events, main.info().head) == (0, again.id), "nothing else was staged"
+        main.write([entry("left")])
         reverted = [main.reset(), main.revert(first.id, expected_head=again.id), dev.drop(expected_head=first.id)]
         assert [type(one.outcome(WAIT_S)).__name__ for one in reverted] == ["Accepted"] * 3
         journal.wait(reverted[-1], timeout_s=WAIT_S)

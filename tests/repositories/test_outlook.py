@@ -47,6 +47,7 @@ def check_all(plain: Plain, folded: int, made: int, followed: int) -> int:
     return unknown
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=14), st.data())
 def test_what_a_merge_meets_is_what_a_plain_merge_of_all_paths_meets(steps: list[Any], data: st.DataObject) -> None:
@@ -59,6 +60,7 @@ def test_what_a_merge_meets_is_what_a_plain_merge_of_all_paths_meets(steps: list
     assert not unknown or made < count
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_of_any_operations_too(data: st.DataObject) -> None:
@@ -72,6 +74,7 @@ def test_of_any_operations_too(data: st.DataObject) -> None:
     assert not check_all(plain, count, count, count)
 
 
+@pytest.mark.thorough
 def test_paths_that_are_staged_on_the_destination_are_in_no_conflict(tmp_path: Path) -> None:
     history = Branches()
     history.fork(history.commit(MAIN, "a"))
@@ -93,6 +96,7 @@ def test_paths_that_are_staged_on_the_destination_are_in_no_conflict(tmp_path: P
         queries.outlook("default", "r1", UNKNOWN, main)
 
 
+@pytest.mark.thorough
 def test_a_thousand_conflicts_are_counted_and_a_hundred_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 64)
     history = Branches()

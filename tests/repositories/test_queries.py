@@ -49,6 +49,7 @@ def at(number: int) -> dict[tuple[str, int], int]:
     return {(TOPIC, 0): position(1, number)}
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_repositories_branches_and_heads_are_those_of_the_plain_model_at_every_cut(data: st.DataObject) -> None:
@@ -136,6 +137,7 @@ def test_the_log_has_all_that_a_ref_descends_from_the_newest_first_in_pages(hist
     assert [one.id for one in then.items] == [history.second, history.first]
 
 
+@pytest.mark.thorough
 def test_refs_are_branches_ids_and_beginnings_with_steps(history: History) -> None:
     for text, commit in {
         "main": history.fourth,
@@ -193,6 +195,7 @@ def test_what_is_no_ref_is_refused_before_anything_is_read(text: Any) -> None:
     assert caught.value.code == "bad-ref"
 
 
+@pytest.mark.thorough
 def test_what_is_not_there_is_said(history: History) -> None:
     with pytest.raises(UnknownEntityError, match="repo:r2"):
         history.queries.branches("default", "r2")

@@ -50,6 +50,7 @@ def test_aligned_ranges_hold_every_path_of_every_commit_once_in_the_order_of_byt
         assert contents == [tree.get(path) for path in paths]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(TREES, min_size=6, max_size=6), st.none() | BASES, STRATEGIES, st.lists(PATHS, max_size=6), st.data())
 def test_a_merge_in_ranges_says_of_each_path_what_is_said_of_it_alone(

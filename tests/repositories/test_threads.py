@@ -73,6 +73,7 @@ def at_once(ask: Callable[[int], Any]) -> list[Any]:
         return [one.result(120) for one in [pool.submit(asked, number) for number in range(THREADS)]]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_often_switched")
 def test_layers_come_and_go_while_others_are_looked_up() -> None:
     kept = KeptLayers(layer(0).height * 57 * 3)
@@ -124,7 +125,8 @@ def test_layers_of_a_commit_are_told_though_another_thread_forgets_them() -> Non
 
         def rows(self, *_: Any) -> pl.DataFrame:
             made: dict[str, list[Any]] = {
-                name: [0] for name in ("objects", "bytes", "added", "changed", "removed", "conflicts")
+                name: [0]
+                for name in ("logical_timestamp", "objects", "bytes", "added", "changed", "removed", "conflicts")
             }
             made |= {name: [""] for name in ("conflicting", "root", "content_id")}
             urn = f"commit:r1/{'0' * 64}"
@@ -170,6 +172,7 @@ class Lakes:
         return found
 
 
+@pytest.mark.thorough
 def test_eight_threads_are_answered_as_one_is_with_room_for_hardly_anything(tmp_path: Path) -> None:
     lakes = Lakes(tmp_path)
     questions = lakes.questions()

@@ -65,6 +65,31 @@ def test_a_branch_without_commit_gets_one_and_an_empty_block_none(repo: Reposito
         pytest.fail("the block must not begin")
 
 
+def test_a_merge_that_is_made_is_said_though_the_branch_could_not_be_dropped(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed(repo.branch("main"), "a")
+    transaction = repo.transaction("main")
+
+    class Lost:
+        @property
+        def position(self) -> None:
+            raise OutcomeUnknownError("no answer")
+
+    def interrupted() -> None:
+        with transaction as tx:
+            tx.write([entry("b")])
+            monkeypatch.setattr(tx, "_drop", Lost)
+
+    with pytest.raises(OutcomeUnknownError) as failure:
+        interrupted()
+    assert transaction.merged is not None
+    assert repo.branch("main").info().head == transaction.merged.id
+    notes = failure.value.__notes__
+    assert any(one.startswith("  The transaction is merged into main, at ") for one in notes)
+    assert f"  The branch {transaction.branch.name} of {repo.name} may be left." in notes
+
+
 def test_an_exception_in_the_block_merges_nothing(repo: Repository) -> None:
     first = committed(repo.branch("main"), "a")
     transaction = repo.transaction("main")

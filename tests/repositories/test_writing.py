@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -137,6 +138,78 @@ def test_what_are_no_paths_and_no_branch_is_refused_and_nothing_sent(repo: Repos
         with pytest.raises(InputError):
             ask(given)
     assert main.info() == before
+
+
+def test_a_deletion_leaves_out_what_is_not_there(repo: Repository) -> None:
+    main = repo.branch("main")
+    committed(main, "a", "b", "c")
+    assert main.delete(["nothing", "there"]) == []
+    assert main.info().staged_events == 0
+    main.write([entry("new")])  # nobody has waited until the journal has it
+    (sent,) = main.delete(["c", "nothing", "new", "a"])
+    assert sent.position is not None
+    assert (main.info().staged_events, main.info().staged_rows) == (2, 4)
+    assert [one.path for one in repo.list("main").objects] == ["b"]
+    assert main.delete(["a", "c", "new"]) == []
+    assert repo.existing("main", ["a", "b", "b"]) == repo.existing("main", "b") == {"b"}
+    main.commit("less")
+    assert len(main.delete([f"{number}" for number in range(1_000)] + ["b"])) == 1
+    main.reset()
+    assert len(main.delete(["a"], only_existing=False)) == 1
+    assert main.info().staged_events == 1
+    (unknown,) = repo.branch("nowhere").delete(["a"])
+    assert unknown.position is not None
+
+
+def test_a_partial_reset_that_leaves_nothing_leaves_a_clean_branch(repo: Repository) -> None:
+    main = repo.branch("main")
+    first = committed(main, "a")
+    main.write([entry("x/1"), entry("x/2"), entry("y")])
+    main.reset(path="y")
+    assert (main.info().staged_events, [one.path for one in repo.list("main").objects]) == (2, ["a", "x/1", "x/2"])
+    main.reset(path="x/1", expected_head=first)
+    assert main.info().staged_events == 3
+    seen = main.info().staging_digest
+    main.reset(prefix="x/")
+    info = main.info()
+    assert (info.staged_events, info.staging_digest == seen, info.head) == (0, False, first)
+    with pytest.raises(NothingStagedError):
+        main.commit("nothing")
+    main.delete(["a"])
+    main.reset(path="a")
+    assert main.info().staged_events == 0
+    main.write([entry("x/1")])
+    main.reset(prefix="x", staging_digest="00" * 16).position  # noqa: B018
+    assert main.info().staged_events == 1, "what the caller wants to be staged holds for the whole reset too"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda repo: repo.get("main", 5),
+        lambda repo: repo.get("main", "a\0b"),
+        lambda repo: repo.get("main", ""),
+        lambda repo: repo.log("main", before="5"),
+        lambda repo: repo.log("main", before=-1),
+        lambda repo: repo.info(timeout_s=None),
+        lambda repo: repo.existing("main", [""]),
+        lambda repo: repo.existing("main", 5),
+        lambda repo: repo.branch("main").commit("m", timeout_s="5"),
+        lambda repo: repo.branch("main").commit("m", timeout_s=None),
+        lambda repo: repo.branch("main").merge_into("dev", timeout_s=None),
+        lambda repo: repo.branch("main").delete(["a"], timeout_s=None),
+        lambda repo: repo.branch("main").reset(path="a", timeout_s="1"),
+        lambda repo: repo.transaction("main", timeout_s=None),
+    ],
+)
+def test_an_argument_that_cannot_be_is_refused_and_nothing_sent(
+    journal: Journal, repo: Repository, ask: Callable[[Repository], Any]
+) -> None:
+    repo.branch("main").write([entry("a")])
+    before = repo.branch("main").info()
+    with pytest.raises(InputError):
+        ask(repo)
+    assert repo.branch("main").info() == before
 
 
 def test_what_an_entry_behind_an_event_is_refused_for_says_what_stays_staged(repo: Repository) -> None:

@@ -154,8 +154,7 @@ def objects_of(event_type: str, events: Sequence[PlainEvent]) -> tuple[list[int]
 def _table(form: _Form, events: Sequence[PlainEvent]) -> pa.Table | None:
     if not events:
         return None
-    data = b"".join([event.value[event.start : -1] for event in events])
-    return form.columns.read(data, sum(event.entries for event in events))
+    return form.columns.read([event.value[event.start : -1] for event in events], [event.entries for event in events])
 
 
 def _is_spelled_as_ever(value: bytes) -> bool:

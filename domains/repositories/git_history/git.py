@@ -55,7 +55,7 @@ class Git:
             told = self.answer("rev-parse", *asked)
         except InputError as error:
             raise _none(error.message) from error
-        shallow, common = told.decode("utf-8", "surrogateescape").splitlines()
+        shallow, common = told.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n", 1)
         if shallow == "true":
             raise _incomplete(f"{self.path} is a shallow clone: older commits are missing.", "git fetch --unshallow")
         if self.answer("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", fine=(0, 1)):

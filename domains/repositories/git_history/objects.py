@@ -94,17 +94,17 @@ def commit_of(raw: bytes) -> Commit:
     said = dict(line.split(b" ", 1) for line in reversed(head.split(b"\n")) if b" " in line and line[:1] != b" ")
     encoding = said[b"encoding"].decode("ascii", "replace") if b"encoding" in said else None
     return Commit(
-        _signature(said.get(b"author", b"")),
-        _signature(said.get(b"committer", b"")),
+        _signature(said.get(b"author", b""), encoding),
+        _signature(said.get(b"committer", b""), encoding),
         _text(message, encoding),
     )
 
 
-def _signature(line: bytes) -> Signature:
+def _signature(line: bytes, encoding: str | None) -> Signature:
     match = _IDENTITY.fullmatch(line)
     if match is None:
-        return Signature(_text(line, None), None, "")
-    return Signature(_text(match[1], None), int(match[2]), match[3].decode("ascii"))
+        return Signature(_text(line, encoding), None, "")
+    return Signature(_text(match[1], encoding), int(match[2]), match[3].decode("ascii"))
 
 
 def _text(raw: bytes, encoding: str | None) -> str:
