@@ -2,8 +2,8 @@
 
 On each entity a source owns the SYSTEM property `source.<kind>.<id>` (its mark), the properties with its prefix, and
 those of `description`, `schema` and the SYSTEM tags that its mark lists. Everything else belongs to others and stays:
-all of scope USER, and what other sources and programs set in SYSTEM. If two sources could set the description or
-schema, the one that set it first keeps it.
+all of scope USER, and what people, other sources and programs set in SYSTEM. Whoever sets the description, the schema
+or a tag first keeps it.
 
 An entity that no longer exists is deleted if a source registered it (see its `created_by`) and no other source has a
 mark on it; otherwise only the source's own metadata is removed. Nothing is removed after an incomplete read.
@@ -194,10 +194,13 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     tags = row.tags if row is not None and live else ()
     own, others = _mark(source, properties), _others(source, properties)
     shared = {"description": found.description, "schema": _schema_text(found)}
-    shared_texts = {key: text for key, text in shared.items() if text and key not in others.keys}
+    shared_texts = {
+        key: text for key, text in shared.items()
+        if text and key not in others.keys and (key in own.keys or properties.get(key, text) == text)
+    }  # fmt: skip
     for key in {*own.keys} & found.keeps & properties.keys():
         shared_texts.setdefault(key, properties[key])
-    own_tags = {*found.tags, *(own.tags if "tags" in found.keeps else ())}
+    own_tags = {*found.tags, *(own.tags if "tags" in found.keeps else ())} - ({*tags} - {*own.tags})
     mark = Mark(tuple(sorted(shared_texts)), tuple(sorted(own_tags - {*others.tags})))
     stated = {f"{source.prefix}{key}": value for key, value in found.stated.items()}
     if found.keeps:

@@ -54,8 +54,8 @@ LOCALHOST: Final = "localhost"
 """The host of an address without one: a server behind a Unix socket."""
 
 _AUTHORITY: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)", re.IGNORECASE)
-_PASSWORD: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@]*:[^/?#]*@", re.IGNORECASE)
-_HOST_AND_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d+))?")
+_PASSWORD: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@:]*:[^/?#]*@", re.IGNORECASE)
+_HOST_AND_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,18}))?")
 _SYSTEMS: Final = frozenset(PORTS)
 """Schemes whose authority is a host and a port; of every other one (`s3://bucket`) nothing but the scheme is known."""
 

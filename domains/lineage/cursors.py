@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...lake.cuts import At, Bounds
+from ...schemas.encoding.wire import MAX_LONG
 from ...schemas.errors import InputError
 from ...schemas.hashing import canonical_json, digest
 from .questions import RunQuestion, RunsQuestion
@@ -40,7 +41,7 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[list[Any], Boun
     try:
         belongs_to, below, after = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         bounds = Bounds.from_json(topic, below, True)
-        good = belongs_to == identity and [type(part) for part in after] in _PLACES
+        good = belongs_to == identity and _is_place(after)
     except (ValueError, TypeError, RecursionError):
         good = False
     if not good:
@@ -48,3 +49,14 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[list[Any], Boun
             "The cursor belongs to another query.", hint="Use the arguments of the first page, or no cursor."
         )
     return list(after), bounds
+
+
+def _is_place(after: Any) -> bool:
+    """Whether a value is a place, of numbers and texts that a table can hold."""
+    if [type(part) for part in after] not in _PLACES:
+        return False
+    return all(_is_text(part) if isinstance(part, str) else abs(part) <= MAX_LONG for part in after)
+
+
+def _is_text(part: str) -> bool:
+    return part.encode("utf-8", "replace").decode() == part

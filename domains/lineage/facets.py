@@ -49,22 +49,45 @@ class Described(NamedTuple):
 
 
 def described(event: Mapping[str, Any]) -> Iterator[Described]:
-    """The data and the job that an event names; one of our own export describes no job.
+    """The data and the job that an event names; one of our own export describes no job, and data of another kind than
+    datasets are passed over (`undescribed`).
 
     Raises:
         NoRunEventError: a name is missing.
         InvalidUrnError: a name makes no URN.
     """
-    every = [(event.get("dataset"), Side.DATASET)]
-    every += [(one, Side.INPUT) for one in listed(event, "inputs")]
-    every += [(one, Side.OUTPUT) for one in listed(event, "outputs")]
-    for dataset, side in every:
-        if isinstance(dataset, Mapping) and not str(dataset.get("namespace")).startswith(OTHER_KINDS):
+    for dataset, side in _data(event):
+        if not _is_of_other_kind(dataset):
             entity = data_of(_name(dataset, "namespace"), _name(dataset, "name"))
             of_side = {name: facet for key in _OF_SIDE for name, facet in _facets(dataset, key).items()}
             yield Described(entity, side, _facets(dataset, "facets"), of_side)
     if isinstance(job := event.get("job"), Mapping) and not is_own(event):
         yield Described(job_of(_name(job, "namespace"), _name(job, "name")), Side.JOB, _facets(job, "facets"))
+
+
+def undescribed(event: Mapping[str, Any]) -> Iterator[tuple[Urn, list[str]]]:
+    """Data of another kind than datasets, whose facets become nothing: their URN, and the names of the facets.
+
+    Raises:
+        NoRunEventError, InvalidUrnError: as `described`.
+    """
+    for dataset, _ in _data(event):
+        names = [name for key in ("facets", *_OF_SIDE) for name in _facets(dataset, key)]
+        if names and _is_of_other_kind(dataset):
+            kind = _name(dataset, "namespace").removeprefix(OTHER_KINDS)
+            yield Urn.parse(f"{kind}:{_name(dataset, 'name')}"), names
+
+
+def _data(event: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Side]]:
+    """The data of an event, and what each is to it."""
+    every = [(event.get("dataset"), Side.DATASET)]
+    every += [(one, Side.INPUT) for one in listed(event, "inputs")]
+    every += [(one, Side.OUTPUT) for one in listed(event, "outputs")]
+    return ((one, side) for one, side in every if isinstance(one, Mapping))
+
+
+def _is_of_other_kind(dataset: Mapping[str, Any]) -> bool:
+    return str(dataset.get("namespace")).startswith(OTHER_KINDS)
 
 
 def described_run(event: Mapping[str, Any]) -> Described:
@@ -77,9 +100,12 @@ def described_run(event: Mapping[str, Any]) -> Described:
     return Described(run_of(event), Side.RUN, facets)
 
 
-def columns_of(facet: Any) -> list[tuple[str, str, str]]:
-    """Name, type and description of each column of a schema facet; of nested ones with those above: `address.city`."""
-    return list(_fields(listed(facet, "fields")))
+def columns_of(facet: Any) -> Iterator[tuple[str, str, str]]:
+    """Name, type and description of each column of a schema facet; of nested ones with those above: `address.city`.
+
+    One at a time: the names of nested columns may be far longer together than the facet.
+    """
+    yield from _fields(listed(facet, "fields"))
 
 
 def _fields(fields: Sequence[Any], above: str = "") -> Iterator[tuple[str, str, str]]:

@@ -203,7 +203,9 @@ def _time(value: int | str | None, now_ms: int) -> int | None:
 
 
 def _after(request: Request) -> list[Urn]:
-    """The data that lineage goes on from. Raises: InputError, InvalidUrnError."""
+    """The data that lineage goes on from. Raises: InputError: also where there are too many; InvalidUrnError."""
+    if len(request.body.after) > NODES:
+        raise InputError(f"Lineage starts at 1 to {NODES:,} data, not at {len(request.body.after):,}.")
     return [of_dotted(text) for text in request.body.after]
 
 

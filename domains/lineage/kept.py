@@ -31,7 +31,8 @@ MOST_SCHEMA_BYTES: Final = 256 * 1024
 AGAIN_MS: Final = 3_600_000
 """How far the time of a facet that stands moves at least."""
 _NAME_BYTES: Final = MAX_KEY_BYTES - len(PREFIX)
-_MOST_FACETS: Final = MAX_ENTRIES // 2
+MOST_FACETS: Final = MAX_ENTRIES // 2
+"""Most facets of an entity that one event adds: a property each, and the times."""
 _KNOWN_BYTES: Final = 16 * 1024
 """Largest schema facet whose text is remembered."""
 _INPUT: Final = "input"
@@ -135,12 +136,19 @@ def facets_of(one: Described, at_ms: int) -> tuple[list[Facet], list[Omitted]]:
             continue
         if found is None:
             continue
-        why = _why_not(found) if len(kept) < _MOST_FACETS else "too-many"
+        why = _why_not(found) if len(kept) < MOST_FACETS else "too-many"
         if why is None:
             kept.append(found)
         else:
             omitted.append(Omitted(name, why))
     return kept, omitted
+
+
+def bounded(facets: Sequence[Facet]) -> tuple[list[Facet], list[Omitted]]:
+    """Those of the first `MOST_FACETS` names, and what is left out for that."""
+    names = frozenset(list(dict.fromkeys(facet.name for facet in facets))[:MOST_FACETS])
+    kept = [facet for facet in facets if facet.name in names]
+    return kept, [Omitted(facet.name, "too-many") for facet in facets if facet.name not in names]
 
 
 def _facet(side: Side, name: str, facet: Mapping[str, Any], at_ms: int) -> Facet | None:
@@ -158,9 +166,13 @@ def _facet(side: Side, name: str, facet: Mapping[str, Any], at_ms: int) -> Facet
 
 
 def _schema_text(facet: Mapping[str, Any]) -> str | None:
-    """The columns as a registration's schema is kept; None: it has none. Runs say the same ones again and again."""
+    """The columns as a registration's schema is kept; None: it has none. Runs say the same ones again and again.
+
+    Those of nested columns are not remembered: they may be far longer than what says them.
+    """
     said = canonical_json(facet)
-    return _known_schema(said) if len(said) <= _KNOWN_BYTES else _text_of_columns(facet)
+    is_flat = said.count(b'"fields":') == 1
+    return _known_schema(said) if is_flat and len(said) <= _KNOWN_BYTES else _text_of_columns(facet)
 
 
 @lru_cache(maxsize=1024)
@@ -169,8 +181,14 @@ def _known_schema(facet: bytes) -> str | None:
 
 
 def _text_of_columns(facet: Mapping[str, Any]) -> str | None:
-    columns = columns_of(facet)
-    return canonical_json([[name, kind] for name, kind, _ in columns]).decode() if columns else None
+    """The columns as a text; one that is too large, in characters, ends behind its limit."""
+    columns, size = [], 0
+    for name, kind, _ in columns_of(facet):
+        columns.append([name, kind])
+        size += len(name) + len(kind)
+        if size > MOST_SCHEMA_BYTES:
+            break
+    return canonical_json(columns).decode() if columns else None
 
 
 def _why_not(facet: Facet) -> str | None:

@@ -41,6 +41,8 @@ _UUID_DIGITS: Final = "-".join(rf"[0-9a-f]{{{count}}}" for count in (8, 4, 4, 4,
 _UUID: Final = re.compile(rf"(?:urn:uuid:)?{_UUID_DIGITS}|\{{{_UUID_DIGITS}\}}", re.ASCII | re.IGNORECASE)
 """The ways to write a UUID: bare, as a URN, in braces. Its digits alone may be any other id."""
 _NAMES: Final = 8_192
+_MOST_FAULTS: Final = 20
+"""Faults of an event that an error tells."""
 _RUN_KIND: Final = "run"
 _BLANKS: Final = re.compile(r"\s*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -202,10 +204,12 @@ def event_time_ms(event: Any) -> int:
 
 
 def _checked(facts: list[Any]) -> list[Any]:
-    """Raises: NoRunEventError: a fact is not valid."""
-    faults = [fault for fact in facts for fault in fact.validate()]
-    if faults:
-        raise NoRunEventError("; ".join(map(str, faults)))
+    """Raises: NoRunEventError: a fact is not valid; the faults of the first that is not, at most `_MOST_FAULTS`."""
+    for fact in facts:
+        if faults := fact.validate():
+            told = [str(fault) for fault in faults[:_MOST_FAULTS]]
+            told += ["and more"] if len(faults) > _MOST_FAULTS else []
+            raise NoRunEventError("; ".join(told))
     return facts
 
 

@@ -224,8 +224,9 @@ class LineageQueries(Queries):
             return row
         by = "" if as_of is None else " by that time"
         raise UnknownEntityError(
-            str(run), hint=f"There are no facts about this run{by}; `runs` lists the runs of a program."
-        )
+            str(run), hint=f"There are no facts about this run{by}; `runs` lists the runs of a program.",
+            final=seen.bounds.final,
+        )  # fmt: skip
 
     def _run_rows(self, seen: Seen, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""

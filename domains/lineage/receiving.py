@@ -20,12 +20,13 @@ from ...schemas.errors import (
     MetajournalError,
     OperatorError,
     OutcomeUnknownError,
+    QueueFullError,
     UnavailableError,
 )
 from ...schemas.urn import Urn
-from .facets import Side, described, described_run
+from .facets import Side, described, described_run, undescribed
 from .keeping import Keeper
-from .kept import Facet, Omitted, facets_of
+from .kept import MOST_FACETS, Facet, Omitted, bounded, facets_of
 from .openlineage import NoRunEventError, event_time_ms, facts_of_any, run_of
 
 _log = logging.getLogger("metajournal.gateway")
@@ -38,7 +39,9 @@ _MOST_WAITING: Final = 1_000
 _SPARE_S: Final = 0.2
 """Seconds before the deadline at which a batch stops, so that it is answered."""
 _NO_RIGHT: Final = "no-right"
-_RETRIABLE: Final = (UnavailableError, OutcomeUnknownError)
+_NO_DATASET: Final = "no-dataset"
+"""Reason of facets of data of another kind, as our own export names them."""
+_RETRIABLE: Final = (UnavailableError, OutcomeUnknownError, QueueFullError)
 
 
 class Received(NamedTuple):
@@ -104,6 +107,12 @@ def _read(event: Any, request: Request) -> Received:
             facets.setdefault(one.entity, []).extend(kept)
         if left_out:
             omitted.setdefault(one.entity, []).extend(left_out)
+    for entity, said in facets.items():
+        if len(said) > MOST_FACETS:  # an event may name its data several times
+            facets[entity], left_out = bounded(said)
+            omitted.setdefault(entity, []).extend(left_out)
+    for entity, names in undescribed(event):
+        omitted.setdefault(entity, []).extend(Omitted(name, _NO_DATASET) for name in names)
     return Received(at_ms, facts, facets, omitted)
 
 
@@ -213,6 +222,7 @@ async def _each(
 
     async def work() -> None:
         for index, event in left:
+            await asyncio.sleep(0)  # one that says nothing new waits for nothing else, and the loop has others
             try:
                 await _received(sends, request, event, receiver)
             except MetajournalError as error:

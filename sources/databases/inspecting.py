@@ -5,7 +5,7 @@ What the dialect does not provide (comments, keys) is missing, without an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from sqlalchemy.engine.reflection import Inspector, ObjectKind, ObjectScope
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from .reflected import MATERIALIZED_VIEW, TABLE, VIEW, Column, ForeignKey, Table, Unread
+
+_NO_COLUMNS: Final = "its columns cannot be read"
 
 OWN: Final = frozenset({"information_schema", "pg_catalog", "performance_schema", "mysql", "sys"})
 """Schemas in which databases describe themselves."""
@@ -61,7 +63,12 @@ def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[T
     asked: dict[str, Any] = {"schema": schema, "kind": ObjectKind.ANY, "scope": ObjectScope.DEFAULT}
     if len(names) < len(kinds):
         asked["filter_names"] = names
-    columns = _of_names(inspector.get_multi_columns(**asked))
+    columns = _columns(inspector, schema, names, asked)
+    if not columns:
+        yield from (Unread(f"{schema}.{name}", _NO_COLUMNS) for name in names)
+        return
+    if len(columns) < len(names):  # what is broken is not asked for anything else
+        asked["filter_names"] = [*columns]
     primary = _of_names(_optional(connection, partial(inspector.get_multi_pk_constraint, **asked), {}))
     foreign = _of_names(_optional(connection, partial(inspector.get_multi_foreign_keys, **asked), {}))
     comments = _of_names(_optional(connection, partial(inspector.get_multi_table_comment, **asked), {}))
@@ -70,7 +77,7 @@ def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[T
     typed = _Types(connection.dialect)
     for name in names:
         if name not in columns:
-            yield Unread(f"{schema}.{name}", "its columns cannot be read")
+            yield Unread(f"{schema}.{name}", _NO_COLUMNS)
             continue
         yield Table(
             schema,
@@ -88,6 +95,29 @@ def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[T
             ),
             definitions.get(name),
         )  # fmt: skip
+
+
+def _columns(inspector: Inspector, schema: str, names: Sequence[str], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of tables and views by name, without those of what cannot be read: a view of a table that is gone.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: the connection broke.
+    """
+    try:
+        return _of_names(inspector.get_multi_columns(**asked))
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+    found = {}
+    for name in names:
+        try:
+            found[name] = inspector.get_columns(name, schema)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+        except SQLAlchemyError:
+            continue
+    return found
 
 
 def _definitions(connection: Connection, inspector: Inspector, schema: str, views: Collection[str]) -> dict[str, str]:
@@ -135,6 +165,6 @@ class _Types:
     def _spell(self, kind: Any) -> str:
         try:
             return str(kind.compile(dialect=self._dialect)).lower()
-        except SQLAlchemyError:
+        except Exception:  # also what a type makes of arguments that it does not have: VARCHAR(10, 2)
             name = type(kind).__name__
             return "unknown" if name == "NullType" else name.lower()

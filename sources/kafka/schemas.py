@@ -20,11 +20,14 @@ def described(kind: str, text: str) -> tuple[tuple[Column, ...], str | None]:
     """A schema's columns, and what it says of itself; no columns if it is none of records."""
     try:
         schema = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return (), None  # Avro's primitives may stand there without quotes, Protobuf is no JSON
-    if kind == "AVRO":
-        return _Avro().described(schema)
-    return _Json().described(schema) if kind == "JSON" else ((), None)
+    try:
+        if kind == "AVRO":
+            return _Avro().described(schema)
+        return _Json().described(schema) if kind == "JSON" else ((), None)
+    except RecursionError:
+        return (), None
 
 
 class _Avro:

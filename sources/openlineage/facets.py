@@ -54,7 +54,7 @@ class Facets:
         facets = {name: facet for name, (_, facet) in self._newest.items() if not is_removal(facet)}
         silent = {key for name, keys in _SAYS.items() if name not in self._newest for key in keys}
         spoken = {key for name in self._newest for key in _SAYS[name]}
-        fields = columns_of(facets.get("schema"))
+        fields = list(columns_of(facets.get("schema")))
         properties = dict(_properties(facets, fields))
         if self._is_job:
             properties.setdefault("type", "job")

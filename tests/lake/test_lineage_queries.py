@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,7 @@ from metajournal import (
     stream,
 )
 from metajournal.domains.lineage import relations as lineage_relations
+from metajournal.domains.lineage.cursors import read_cursor
 from metajournal.domains.lineage.queries import LineageQueries
 from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 from metajournal.domains.lineage.values import LineagePage
@@ -142,6 +144,7 @@ def test_lineage_goes_from_data_to_programs_to_data(nightly: Fold) -> None:
     assert list(whole["data"]) == ["dataset.shop.clean", "dataset.shop.raw", "dataset.shop.report"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("levels", [1, 2, 10])
 def test_relations_that_are_too_many_to_be_held_are_looked_up_with_the_same_answer(
     nightly: Fold, monkeypatch: pytest.MonkeyPatch, levels: int
@@ -208,6 +211,7 @@ def test_tenants_see_their_own_lineage(tmp_path: Path) -> None:
     assert reader(fold).latest_write("default", CLEAN) is None
 
 
+@pytest.mark.thorough
 def test_deleting_an_app_its_programs_runs_or_data_removes_no_lineage(tmp_path: Path) -> None:
     nightly = app("shop", "Nightly")
     registered = [EntityRegistered(one) for one in (nightly, WASH, RAW, CLEAN)]
@@ -389,6 +393,7 @@ def test_lineage_as_at_an_earlier_point_is_what_the_journal_told_then(nightly: F
     assert [one["id"] for one in known.runs("default", WASH, 0, 1_000, as_at=place[1]).items] == ["r1"]
 
 
+@pytest.mark.thorough
 def test_a_reader_that_stays_open_sees_later_facts(tmp_path: Path) -> None:
     fold = folded(tmp_path, NIGHTLY[:2])
     known = reader(fold)
@@ -427,6 +432,32 @@ def test_bad_questions_are_refused(nightly: Fold, asked: dict[str, Any], words: 
     given: dict[str, Any] = {"data": RAW, "start_ms": 0, "end_ms": 1_000, **asked}
     with pytest.raises(InputError, match=words):
         reader(nightly).lineage("default", **given)
+
+
+@pytest.mark.parametrize("wrong", ["1e999", "-1", "1" + "0" * 30, "0.5", '"1"', '""', "[]", "{}", "false", "0.0"])
+@pytest.mark.parametrize("bound", ["[{}, 9, null]", "[0, {}, null]", "[0, 9, {}]"])
+def test_a_cursor_with_a_number_that_no_bound_can_be_is_refused(wrong: str, bound: str) -> None:
+    text = f'["own", [{bound.format(wrong)}], [1, "run:a/b/flow/c/d"]]'
+    with pytest.raises(InputError, match="belongs to another query"):
+        read_cursor(base64.urlsafe_b64encode(text.encode()).decode(), "own", "metajournal.journal.lineage")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["own", [], [1, "run:a/b/flow/c/d"]]',
+        '["own", {}, [1, "run:a/b/flow/c/d"]]',
+        '["own", "", [1, "run:a/b/flow/c/d"]]',
+        r'["own", [[0, 9, null]], [1, "\ud800"]]',
+        r'["own", [[0, 9, null]], ["dataset:a/b", "\udfff", ""]]',
+        '["own", [[0, 9, null]], [1000000000000000000000, "run:a/b/flow/c/d"]]',
+        '["own", [[0, 9, null]], {"1": 1}]',
+        '["own", [[0, 9, null]], 1]',
+    ],
+)
+def test_a_cursor_with_a_place_or_bounds_that_none_has_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="belongs to another query"):
+        read_cursor(base64.urlsafe_b64encode(text.encode()).decode(), "own", "metajournal.journal.lineage")
 
 
 def test_pages_and_kinds_are_checked(nightly: Fold) -> None:
@@ -473,6 +504,7 @@ _FACTS = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(_FACTS, min_size=1, max_size=14), st.sampled_from(_DATA), st.integers(0, 9), st.integers(1, 9),
@@ -569,6 +601,7 @@ def run_told(known: Reader, one: Urn, **asked: Any) -> Any:
         return error.code
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_run_has_not_stopped_as_of_a_time_before_its_stop_in_whatever_order_stops_were_told(
     tmp_path: Path, order: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,11 @@ from metajournal.domains.lineage.facets import Described, Side, described, descr
 from metajournal.domains.lineage.kept import (
     AGAIN_MS,
     MOST_BYTES,
+    MOST_SCHEMA_BYTES,
     TIMES,
     Facet,
     Omitted,
+    _known_schema,
     facets_of,
     update_of,
 )
@@ -102,6 +105,7 @@ def test_any_order_gives_the_same_where_nothing_is_remembered(
     assert results[0] == results[1]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(200), deadline=None)
 @given(facets(1000), st.data())
 def test_what_somebody_else_says_stands_before_readers_alone(said: list[Facet], data: st.DataObject) -> None:
@@ -201,6 +205,28 @@ def test_each_facet_becomes_a_property_of_whom_it_describes() -> None:
 )
 def test_what_cannot_be_kept_is_named(name: str, facet: Any, reason: str) -> None:
     assert facets_of(Described(ORDERS, Side.OUTPUT, {name: facet}), NOON) == ([], [Omitted(name, reason)])
+
+
+def test_a_schema_whose_nested_names_are_far_longer_than_itself_is_given_up_early() -> None:
+    nested = {"fields": [{"name": "n" * 100_000, "fields": [{"name": "a"}] * 8_000}]}
+    deep: dict[str, Any] = {"name": "leaf"}
+    for _ in range(200):
+        deep = {"name": "n" * 1_000, "fields": [deep]}
+    tracemalloc.start()
+    try:
+        for facet in (nested, {"fields": [deep]}):
+            left_out = facets_of(Described(ORDERS, Side.OUTPUT, {"schema": facet}), NOON)
+            assert left_out == ([], [Omitted("schema", "too-large")])
+        assert tracemalloc.get_traced_memory()[1] < 16 * MOST_SCHEMA_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_schemas_that_are_longer_than_what_says_them_are_not_remembered() -> None:
+    held = _known_schema.cache_info().currsize
+    nested = {"fields": [{"name": "n" * 10_000, "fields": [{"name": f"a{number}"} for number in range(20)]}]}
+    assert len(facets_of(Described(ORDERS, Side.OUTPUT, {"schema": nested}), NOON)[0]) == 1
+    assert _known_schema.cache_info().currsize == held
 
 
 def test_the_largest_facet_is_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ def found_in(database: Database, **how: object) -> dict[str, Found]:
     return {one.entity.name.rpartition(".")[2]: one for one in found if isinstance(one, Found)}
 
 
+@pytest.mark.thorough
 def test_tables_have_columns_and_keys(shop: Database) -> None:
     found = found_in(shop)
     assert [name for name, _ in found["orders"].schema or ()] == ["id", "customer", "amount"]
@@ -54,6 +56,7 @@ def test_tables_have_columns_and_keys(shop: Database) -> None:
     assert properties["schema"] == found["orders"].entity.name.rpartition(".")[0]
 
 
+@pytest.mark.thorough
 def test_a_view_is_made_of_its_tables_column_by_column(shop: Database) -> None:
     found = found_in(shop)
     orders, customers = found["orders"].entity, found["customers"].entity
@@ -72,6 +75,7 @@ def test_what_is_left_out_is_not_read(shop: Database) -> None:
     assert refused.value.code == "no-such-schema"
 
 
+@pytest.mark.thorough
 def test_what_a_read_is_not_about_may_still_exist(shop: Database) -> None:
     """A schema or table that is left out, and another database or server, is not gone."""
     every = {one.entity: {f"database.{key}": text for key, text in one.properties.items()}
@@ -189,6 +193,20 @@ def test_reading_a_file_leaves_it_as_it_was(tmp_path: Path) -> None:
     before = (tmp_path / "shop.db").read_bytes(), sorted(tmp_path.iterdir())
     found_in(database)
     assert ((tmp_path / "shop.db").read_bytes(), sorted(tmp_path.iterdir())) == before
+
+
+def test_a_view_of_a_table_that_is_gone_and_a_type_of_odd_arguments_keep_nothing_else_out(tmp_path: Path) -> None:
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as connection:
+        connection.executescript(
+            "create table gone (id int); create view dangling as select id from gone; drop table gone;"
+            "create table odd (a varchar(10, 2), b int); create table fine (id int)"
+        )
+    seen = list(Databases(f"sqlite:///{file}").read(lambda _: None))
+    tables = [one for one in seen if isinstance(one, Found) and one.properties["type"] == "table"]
+    columns = {one.entity.name.rpartition(".")[2]: [name for name, _ in one.schema or ()] for one in tables}
+    assert columns == {"odd": ["a", "b"], "fine": ["id"]}
+    assert [one for one in seen if not isinstance(one, Found) and "dangling" in str(one)]
 
 
 def test_an_address_is_shown_without_its_password() -> None:

@@ -249,6 +249,14 @@ def test_columns_of_an_avro_schema() -> None:
     assert described("AVRO", "no schema") == ((), None)
 
 
+def test_a_schema_that_is_nested_too_deep_has_no_columns() -> None:
+    nested = '{"type": "array", "items": ' * 3_000 + '"int"' + "}" * 3_000
+    record = {"type": "record", "name": "deep", "fields": [{"name": "a", "type": "A"}]}
+    text = json.dumps(record).replace('"A"', nested)
+    assert described("AVRO", text) == ((), None)
+    assert described("JSON", text.replace("fields", "properties")) == ((), None)
+
+
 def test_columns_of_a_json_schema() -> None:
     schema = {
         "$defs": {"node": {"type": "object", "description": "A node", "properties": {

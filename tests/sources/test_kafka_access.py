@@ -20,6 +20,7 @@ def of(server: Server, user: str, **more: str) -> Kafka:
     return Kafka(server.endpoint, settings=[f"{key}={value}" for key, value in settings.items()])
 
 
+@pytest.mark.thorough
 def test_users_that_may_not_see_the_topics_are_told_so(broker: Server) -> None:
     admin = AdminClient({"bootstrap.servers": broker.endpoint, "log_level": 0, **security("admin")})
     make_topics(admin, [NewTopic("orders", 1, 1)])

@@ -78,3 +78,9 @@ def test_what_lineage_names_is_what_a_scan_registers() -> None:
     (access,) = facts_of(event)[-1].accesses
     assert access.data == data("postgres://db.acme:5432", "shop.public.orders")
     assert access.data == "dataset:postgres%3A%2F%2Fdb.acme%3A5432/shop.public.orders"
+
+
+@pytest.mark.parametrize("text", ["a://" + ":" * 1_000_000, "a" * 1_000_000, "postgres://h:" + "1" * 5_000])
+def test_a_namespace_of_any_length_is_read_in_one_go(text: str) -> None:
+    """Of so many colons a look-back from each to the next would take hours."""
+    assert namespace_of(text) == text

@@ -145,6 +145,7 @@ def test_what_is_no_event_is_a_problem_and_the_others_are_told(tmp_path: Path) -
         list(OpenLineageFiles([str(tmp_path / "nowhere.jsonl")]).read(lambda _: None))
 
 
+@pytest.mark.thorough
 def test_what_is_added_to_a_file_makes_one_piece_of_it_new(tmp_path: Path) -> None:
     events = [event(hour % 24, run={"runId": f"r{hour}"}) for hour in range(2 * PIECE + 10)]
     _, before, _ = read(tmp_path, *events)

@@ -306,6 +306,23 @@ def test_what_people_registered_first_outlives_the_source() -> None:
     assert (row.deleted, stated(row.system_properties), dict(row.user_properties)) == (False, {}, {"owner": "carol"})
 
 
+def test_what_people_and_programs_said_first_is_neither_changed_nor_taken_away() -> None:
+    catalog = Catalog()
+    agreed = EntityRegistered(URNS[0], "Orders, as agreed with finance", [("id", "bigint")])
+    judged(catalog, agreed, "carol")
+    judged(catalog, TagsAdded(URNS[0], ["pii"], scope=SYSTEM), "classifier")
+    of_shop = Found(URNS[0], "orders", (("id", "int"),), {"type": "table"}, ("pii", "core"))
+    brought(catalog, SHOP, [of_shop])
+    assert brought(catalog, SHOP, [of_shop]) == []
+    row = catalog.newest["default", URNS[0]]
+    said = {"description": "Orders, as agreed with finance", "schema": '[["id","bigint"]]'}
+    assert said.items() <= row.system_properties.items()
+    assert row.system_tags == ("core", "pii")
+    brought(catalog, SHOP, [])
+    row = catalog.newest["default", URNS[0]]
+    assert (row.deleted, stated(row.system_properties), row.system_tags) == (False, said, ("pii",))
+
+
 def test_a_view_that_goes_back_to_an_earlier_definition_is_a_new_run() -> None:
     catalog = Catalog()
     runs: list[Any] = []
