@@ -179,6 +179,7 @@ class Journal(LakeClient):
         if self._emitter is None:
             with self._lock:
                 if self._emitter is None:
+                    self._check_open()
                     self._emitter = Emitter(self.settings, self.epochs, connect_timeout_s=self._connect_timeout_s)
                     # From now on `journal.emit` is the emitter's own: one call less for every event.
                     vars(self)["emit"] = self._emitter.emit
@@ -195,7 +196,8 @@ class Journal(LakeClient):
         Raises:
             OutcomeUnknownError: events were not acknowledged within the delivery time-out.
         """
-        self._closed = True
+        with self._lock:  # nobody makes an emitter from here on
+            self._closed = True
         for follow in list(self._follows):
             follow.close()
         end_unused(self.settings)

@@ -240,6 +240,7 @@ def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]
         if looked.whole
         else "The stream is far behind (`metajournal status`): ask again when it has caught up.",
         event_id=event_id,
+        whole=looked.whole,
         searched_from={f"{topic}/{number}": mark for (topic, number), mark in marks.items()},
     )
 

@@ -23,6 +23,7 @@ from ..schemas.errors import (
     InputError,
     InvalidEventError,
     InvalidUnitError,
+    MetajournalError,
     OutcomeUnknownError,
     PositionExpired,
     UnavailableError,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 WINDOW: Final = 1000
 """Receipts held before the oldest is waited for."""
+_SPACE_S: Final = 60.0
+"""Seconds to wait for space in the client's queue: lines may come faster than they go."""
 
 IDLE_S: Final = 0.05
 """Seconds without a new line after which the results so far are told."""
@@ -109,6 +112,9 @@ class Sending:
             except InputError as error:
                 yield from self._drained(waiting, 0)
                 yield {"line": number, **error_json(error.code, error.message, advice(error), error.data)}
+            except MetajournalError:  # it ends here; what was sent is told before
+                yield from self._drained(waiting, 0)
+                raise
             yield from self._drained(waiting, WINDOW)
         yield from self._drained(waiting, 0)
 
@@ -138,7 +144,7 @@ class Sending:
         return {"ok": all(result["ok"] for result in results), "unit": unit.id, "events": results}
 
     def _emit(self, typed: Typed) -> Receipt:
-        return self._journal.emit(typed.event, **typed.about)
+        return self._journal.emit(typed.event, block_s=_SPACE_S, **typed.about)
 
     def _drained(self, waiting: deque[tuple[int, Typed, Receipt]], keep: int) -> Iterator[dict[str, Any]]:
         while len(waiting) > keep:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..schemas.errors import InputError, MetajournalError
+from ..schemas.errors import InputError, MetajournalError, OperatorError
 from ..terminal.exits import FINE, PROBLEM, exit_code
 from ..terminal.options import SECONDS, Options, json_option, options
-from ..terminal.rendering import console, print_error, print_json, print_line, safe
+from ..terminal.rendering import OutputError, console, print_error, print_json, print_line, safe
 from ..values import error_json
 from .journals import journal_of
 
@@ -292,9 +292,12 @@ def _round(journal: Journal, sources: Sequence[Source], how: _Rounds) -> int:
     for source in sources:
         try:
             answer = _brought(journal, source, how)
-        except MetajournalError as error:
-            if not how.many and how.every_s is None:
+        except (BrokenPipeError, OutputError, click.Abort):
+            raise
+        except Exception as failed:
+            if (not how.many and how.every_s is None) or os.environ.get("METAJOURNAL_TRACE") == "1":
                 raise
+            error = failed if isinstance(failed, MetajournalError) else _unforeseen(failed)
             code = code or exit_code(error)
             answers.append(
                 {"source": source.identity.id, **error_json(error.code, error.message, error.hint, error.data)}
@@ -310,6 +313,14 @@ def _round(journal: Journal, sources: Sequence[Source], how: _Rounds) -> int:
         whole = {"ok": all(answer["ok"] for answer in answers), "sources": answers}
         print_json(whole if how.many else answers[0])
     return code
+
+
+def _unforeseen(failed: Exception) -> MetajournalError:
+    """The error of one source that is a fault of ours: the others and later rounds go on. Its text may hold secrets."""
+    return OperatorError(
+        f"{type(failed).__name__}.", code="internal",
+        hint="This is a bug in metajournal: please report it with the output of METAJOURNAL_TRACE=1.",
+    )  # fmt: skip
 
 
 def _brought(journal: Journal, source: Source, how: _Rounds) -> dict[str, Any]:

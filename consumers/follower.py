@@ -205,7 +205,8 @@ class Follower:
         """The last position that the partition holds now. Only the reading thread asks Kafka: a client that polls
         answers nobody else."""
         asked: Future[int] = Future()
-        self._ends.append(asked)  # it does not end itself while somebody asks
+        with self._changed:
+            self._ends.append(asked)  # it does not end itself while somebody asks
         self._ensure()
         try:
             end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
@@ -344,7 +345,6 @@ class Follower:
     # Reading, in the follower's own thread
 
     def _run(self, tail: Tail) -> None:
-        error: MetajournalError = _closed()
         with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
             try:
                 while not self._is_over():
@@ -353,11 +353,9 @@ class Follower:
                     self._read(tail)
                     self._answer_awaited(pool)
             except Exception as problem:  # whoever waits must learn it; the next question begins anew
-                error = self._fail(problem)
+                self._fail(problem)
             finally:
                 tail.close()
-                while self._ends:
-                    self._ends.popleft().set_exception(error)
 
     def _tell_ends(self, tail: Tail) -> None:
         if self._ends:
@@ -365,7 +363,13 @@ class Follower:
             while self._ends:
                 self._ends.popleft().set_result(end)
 
-    def _fail(self, problem: Exception) -> MetajournalError:
+    def _take_ends(self) -> list[Future[int]]:
+        """Who asks for the end by now; whoever asks later asks the next thread."""
+        asked = [*self._ends]
+        self._ends.clear()
+        return asked
+
+    def _fail(self, problem: Exception) -> None:
         if isinstance(problem, MetajournalError):
             error = problem
         elif isinstance(problem, KafkaException):
@@ -375,10 +379,11 @@ class Follower:
             error = UnavailableError(text, code="follower-failed", hint=_INSTEAD)
         with self._changed:
             self._failure = error
-            waiting = self._futures.take_all()
+            waiting, asked = self._futures.take_all(), self._take_ends()
             self._changed.notify_all()
         fail_all(waiting, lambda: copy.copy(error))
-        return error
+        for one in asked:
+            one.set_exception(copy.copy(error))
 
     def _is_over(self) -> bool:
         """Whether it was closed, or nobody has asked for a minute."""
@@ -389,9 +394,11 @@ class Follower:
             if not over:
                 return False
             self._thread = self._known = None
-            waiting = self._futures.take_all()
+            waiting, asked = self._futures.take_all(), self._take_ends()
             self._changed.notify_all()
         fail_all(waiting, _closed)
+        for one in asked:
+            one.set_exception(_closed())
         return True
 
     def _read(self, tail: Tail) -> None:

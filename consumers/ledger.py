@@ -8,7 +8,8 @@ target partition of each topic has a ledger of its own, because the USER and SYS
 A compacted topic needs more: compaction may take the first copy of a record away and leave the second, which then
 stands behind records with higher positions. Compaction leaves gaps in the offsets, and a stretch of offsets without
 a gap is what the stream wrote, so only what was read in such a stretch counts as reached; below it a record is new
-unless its key was delivered with that position or a later one.
+unless its key was delivered with that position or a later one. What was delivered is forgotten with the process: an
+older state may then come once more, and the stretch no longer counts as read, so that the newer ones follow it.
 
 Pure: values in, values out. What the offsets of the group are and when they are committed is the subscription's.
 """
@@ -128,6 +129,9 @@ class CompactedLedger(Ledger):
             self._gap(offset)
         self._next = offset + 1
         before = self._reached.get(source)
+        behind = self._floors.get(source, NOTHING) < place <= self._since.get(source, NOTHING)
+        if before is not None and behind and place > self._delivered(key):
+            self._since[source] = before  # a newer one may have come before a restart: it comes once more
         if before is None and not self._from_the_start:
             self._anew.add(source)
         if source in self._anew:

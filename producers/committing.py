@@ -66,6 +66,11 @@ class Committing:
         self._lock = Lock()
         self._waiting = 0
         self._closed = False
+        self._refusal: Callable[[], MetajournalError] | None = None
+
+    def refuse(self, why: Callable[[], MetajournalError]) -> None:
+        """Commit nothing any more, since the client's threads are not in this process."""
+        self._refusal = why
 
     def journal_of(self, aggregate: Urn) -> Journaled:
         """Journal topic of an aggregate. Raises: UnservedDomainError, UnknownKindError."""
@@ -77,6 +82,8 @@ class Committing:
 
     def commit(self, event_types: Iterable[str], records: list[Outgoing], *, block_s: float) -> list[Message]:
         """Write all records in one transaction. See `gathering.Sending.commit`."""
+        if self._refusal is not None:
+            raise self._refusal()
         if self._closed:
             raise InputError("The journal is closed; nothing was sent.", hint="Connect again: Journal.connect().")
         for event_type in event_types:

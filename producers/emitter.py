@@ -258,7 +258,7 @@ class Emitter:
                 those that failed (at most 1,000), `pending` counts those that still wait.
         """
         limit = self.settings.client.delivery_timeout_s + 1 if timeout_s is None else timeout_s
-        left = self._producer.flush(limit)
+        left = self._left_after(limit)
         failed = [self._failures.popleft() for _ in range(len(self._failures))]
         if not left and not failed:
             return
@@ -272,6 +272,13 @@ class Emitter:
             pending=left,
             event_ids=tuple(receipt.event_id for receipt in failed),
         )
+
+    def _left_after(self, limit_s: float) -> int:
+        """How many events wait after some seconds; 0 once all that were emitted before are done, whoever emits more."""
+        deadline = time.monotonic() + limit_s
+        if not len(self._producer) or self._latest.settled(list(self._latest_of), self._producer.flush, deadline):
+            return 0
+        return len(self._producer)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Wait for the acknowledgements (as `flush`), then let go of the connections; further calls do nothing.
@@ -299,6 +306,7 @@ class Emitter:
     def forked(self) -> None:
         """This is the copy of the emitter in a forked process: the client's threads did not come along."""
         self._produce = _refuse_forked
+        self._committing.refuse(_forked_error)
 
     def serve(self, timeout_s: float) -> None:
         """Take delivery reports in, waiting for one if there is none."""
@@ -412,7 +420,11 @@ os.register_at_fork(after_in_child=_forked)
 
 def _refuse_forked(*_: object) -> NoReturn:
     """In the place of `produce` in a forked process: nothing would ever be sent."""
-    raise InputError(
+    raise _forked_error()
+
+
+def _forked_error() -> InputError:
+    return InputError(
         "This journal was connected in another process, before a fork; nothing was sent.",
         code="forked",
         hint="Connect in the process that emits: Journal.connect().",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..schemas.settings import Settings
+from ..schemas.settings import GatewaySettings, Settings
 from .errors import AlreadyRunningError, HomeError, ServerStartError
 from .home import (
     SETTINGS_FILE,
@@ -200,15 +200,23 @@ def _start_own(
 
 
 def _gateway_ports(settings: Settings, run: Run) -> tuple[int, int]:
-    """Ports of the gateway and of its operator: those of the last time or as they are set, where they are free."""
+    """Ports of the gateway and of its operator: as they are set, else those of the last time, where they are free."""
     running = run.components.get("gateway")
     if running is not None:
         port, operator = running.ports
         return port, operator
-    own = settings.gateway
-    wanted = run.ports.get("gateway") or (own.port, int(own.operator.rpartition(":")[2] or 0))
+    own, usual = settings.gateway, GatewaySettings()
+    last = run.ports.get("gateway") or (usual.port, _port_of(usual.operator))
+    wanted = (
+        last[0] if own.port == usual.port else own.port,
+        last[1] if own.operator == usual.operator else _port_of(own.operator),
+    )
     port, operator = (one if one and is_free(one) else other for one, other in zip(wanted, free_ports(2), strict=True))
     return port, operator
+
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2] or 0)
 
 
 def _own_entry(name: str, kept: Kept, own: Settings) -> Entry:
@@ -217,7 +225,7 @@ def _own_entry(name: str, kept: Kept, own: Settings) -> Entry:
         return entry
     gateway = own.gateway
     endpoint = f"{'https' if gateway.certificate else 'http'}://{gateway.host}:{gateway.port}"
-    ports = (gateway.port, int(gateway.operator.rpartition(":")[2] or 0))
+    ports = (gateway.port, _port_of(gateway.operator))
     return Entry(entry.keeper, entry.since_ms, entry.log, entry.state, endpoint, ports)
 
 

@@ -8,11 +8,12 @@ Invariant: nothing typed is dropped or guessed at; an unknown name is an error t
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from inspect import Parameter, signature
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, cast
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
@@ -24,6 +25,11 @@ from ..values import json_value, moment
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in event_types().values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
 """Keys of a JSON line that say something about the event and are not its own."""
+
+
+_MOST_FAULTS = 100
+_LONGEST_NAME = 100
+"""Characters of a name that are told, and of one that others are compared with."""
 
 
 class TypedFile(Protocol):
@@ -53,10 +59,11 @@ def event_class(name: str) -> type[Any]:
     if brought is not None:
         return brought
     outside = {known.rpartition(".")[2]: known for known in sorted(event_types_from_outside())}
-    near = get_close_matches(name.rpartition(".")[2], [*EVENT_CLASSES, *outside], 1, 0.4)
+    last = name.rpartition(".")[2]
+    near = get_close_matches(last, [*EVENT_CLASSES, *outside], 1, 0.4) if len(last) <= _LONGEST_NAME else []
     meant = f" Did you mean {outside.get(near[0], near[0])}?" if near else ""
     raise InputError(
-        f"There is no event type {name!r}.{meant}",
+        f"There is no event type {name!r:.{_LONGEST_NAME}}.{meant}",
         code="unknown-event-type",
         hint="Known types: " + ", ".join([*sorted(EVENT_CLASSES), *outside.values()]) + ".",
     )
@@ -92,7 +99,8 @@ def _from_outside(name: str) -> type[Any] | None:
     events = file_of(domain, "events")
     if events is None:
         raise InputError(
-            f"There is no event type {name!r}: no installed package provides a domain {domain!r}.",
+            f"There is no event type {name!r:.{_LONGEST_NAME}}: no installed package provides a domain "
+            f"{domain!r:.{_LONGEST_NAME}}.",
             code="unknown-event-type",
             hint="`metajournal domains` shows what is installed, and which package provides a served domain: install "
             "it to emit its events.",
@@ -109,15 +117,20 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
     """
     cls = event_class(name)
     known, required = _fields(cast("Hashable", cls))
-    faults = [
-        Fault(key, f"{cls.__name__} has no such field; it has {', '.join(known)}") for key in values if key not in known
-    ]
+    unknown = islice((key for key in values if key not in known), _MOST_FAULTS)
+    faults = [Fault(f"{key:.{_LONGEST_NAME}}", _no_such_field(cls, key, known)) for key in unknown]
     faults += [Fault(key, "must be given") for key in required if key not in values]
     if faults:
         raise InvalidEventError(faults)
     domain = cls.TYPE.partition(".")[0]
     own = role(domain, "typed") if domain_named(domain) is not None else file_of(domain, "typed")
     return cls(**(values if own is None else cast(TypedFile, own).typed(values)))
+
+
+def _no_such_field(cls: type[Any], key: str, known: Sequence[str]) -> str:
+    near = get_close_matches(key, known, 1) if len(key) <= _LONGEST_NAME else []
+    what = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+    return f"{cls.__name__} has no such field; {what}"
 
 
 def typed_event(line: str) -> Typed:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, dataset
+from metajournal import EntityDeleted, Journal, RejectedError, Settings, TagsAdded, UnavailableError, dataset
 from metajournal.client import Metadata
 from metajournal.producers.topics import Epochs
 from metajournal.rules.entity import EntityRow
@@ -70,6 +70,7 @@ def test_reading_an_absent_lake_is_unavailable_and_never_empty(settings: Setting
                 read(PURCHASES)
 
 
+@pytest.mark.thorough
 def test_a_broker_that_is_not_there_is_said_within_the_asked_time() -> None:
     start = time.monotonic()
     with pytest.raises(KafkaUnavailableError, match="No Kafka broker answers"):
@@ -93,6 +94,10 @@ def test_a_closed_journal_is_closed_for_every_question() -> None:
             call(*(() if call in (journal.changes, journal.states, journal.__enter__) else (PURCHASES,)))
     with pytest.raises(InputError, match="The journal is closed"):
         journal.files.latest("a", "b")
+    with pytest.raises(InputError, match="The journal is closed"):
+        journal.emit(EntityDeleted(PURCHASES))
+    with pytest.raises(InputError, match="The journal is closed"):
+        journal.unit()
 
 
 def test_old_names_answer_with_the_new_ones() -> None:

@@ -48,6 +48,7 @@ def failures(taken_in: str, modules: list[str], path: str = "") -> str:
     return ran.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("domain", sorted(path.parent.name for path in _ROOT.glob("domains/*/domain.py")))
 def test_any_file_of_our_own_domains_is_the_first(domain: str) -> None:
     modules = modules_below(_ROOT / "domains" / domain, f"metajournal.domains.{domain}")
@@ -55,6 +56,7 @@ def test_any_file_of_our_own_domains_is_the_first(domain: str) -> None:
     assert failures("", modules) == ""
 
 
+@pytest.mark.thorough
 def test_any_file_of_a_domain_that_was_taken_in_is_the_first(tmp_path: Path) -> None:
     site = install_toys(tmp_path / "site")
     modules = modules_below(site / "metajournal_toys", "metajournal_toys")

@@ -60,6 +60,7 @@ def test_the_tables_open_as_they_are_also_after_a_rebuild(fold: Fold, example: s
     assert f"history of {ORDERS}" in run(example, str(fold.path))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", ["duckdb_tables.py", "polars_tables.py", "spark_tables.py"])
 def test_a_lake_that_is_not_there_is_said(tmp_path: Path, example: str) -> None:
     command = [sys.executable, str(EXAMPLES / example), str(tmp_path / "nowhere")]

@@ -86,6 +86,7 @@ def test_a_port_in_use_stops_nothing_and_is_told_once(caplog: pytest.LogCaptureF
     assert [record.message.partition(":")[0] for record in caplog.records] == ["No metrics are shown"]
 
 
+@pytest.mark.thorough
 def test_figures_that_cannot_be_brought_up_to_date_keep_no_look_from_the_rest() -> None:
     figures = Figures()
     figures.add(EVENTS, 3, "accepted")

@@ -59,6 +59,7 @@ def indexer_file(home: Path) -> Callable[[str], None]:
 FILES = {"stream.json": stream_file, "indexer.json": indexer_file}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FILES)
 def test_threads_that_report_at_once_neither_fail_nor_tear_the_file(tmp_path: Path, name: str) -> None:
     """The batch's thread and the watching one; each of them had ended the query by taking the other's draft."""
@@ -88,6 +89,7 @@ for number in range({WRITES}):
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.thorough
 def test_what_is_newest_stands_last(tmp_path: Path) -> None:
     """A thread that waits for its turn says what holds when its turn comes."""
     file, count = ReportFile(tmp_path / "a.json"), iter(range(THREADS * WRITES))

@@ -167,6 +167,10 @@ def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeyp
     monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], True))
     with pytest.raises(UnknownEventError, match="neither in the lake nor"):
         trace(away, lambda: epochs, lake, "019aa3a1-5b7c-7def-8123-456789abcdef")
+    monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], False))
+    with pytest.raises(UnknownEventError, match="could be read in time") as unsure:
+        trace(away, lambda: epochs, lake, "019aa3a1-5b7c-7def-8123-456789abcdef")
+    assert unsure.value.data["whole"] is False
 
 
 @pytest.mark.services

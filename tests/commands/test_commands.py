@@ -107,6 +107,7 @@ def test_settings_before_the_command_win_and_say_so() -> None:
     assert "Did you mean client.queue_events?" in wrong.stderr
 
 
+@pytest.mark.thorough
 def test_where_nothing_runs_status_finds_a_problem_and_down_has_nothing_to_end(tmp_path: Path) -> None:
     here = Installation(tmp_path)
     status = here.metajournal("status", "--json")
@@ -133,6 +134,7 @@ def test_verify_says_what_mends_each_thing_that_does_not_hold(wrong: list[str], 
     assert all(part in mend for part, mend in zip(said, mends, strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_watching_without_a_terminal_gives_a_line_a_look_and_ends_well_with_an_interrupt(
     tmp_path: Path, form: list[str]
@@ -159,6 +161,7 @@ def test_a_script_completes_commands_in_each_shell(shell: str) -> None:
     assert "_METAJOURNAL_COMPLETE" in script.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

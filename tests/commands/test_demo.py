@@ -250,6 +250,7 @@ def counted(*, in_lake: int = 0, lost: int = 0, changed: bool = False) -> dict[s
     return report
 
 
+@pytest.mark.thorough
 def test_counts_agree_only_when_every_one_of_them_is_the_same() -> None:
     assert counted()["checks"] == {"all counts agree": True}
     assert counted(in_lake=1)["checks"] == {"all counts agree": False}

@@ -11,7 +11,13 @@ import pytest
 
 from metajournal.commands.emitting import WINDOW, Sending, about_each
 from metajournal.producers.verdicts import Accepted, Rejected
-from metajournal.schemas.errors import InputError, InvalidEventError, KafkaUnavailableError, NotYetVisibleError
+from metajournal.schemas.errors import (
+    InputError,
+    InvalidEventError,
+    KafkaUnavailableError,
+    NotYetVisibleError,
+    QueueFullError,
+)
 from metajournal.schemas.positions import Position
 from metajournal.terminal import views
 
@@ -68,6 +74,20 @@ def test_many_lines_give_one_result_each_in_their_order_whatever_is_wrong_with_s
     assert [result["ok"] for result in results] == [True, False, False, False, True]
     assert results[2]["reason"] == "unknown-entity"
     assert results[3]["error"]["faults"] == [{"field": "tags", "message": "must not be empty"}]
+
+
+def test_what_was_sent_is_told_before_an_error_that_ends_the_command() -> None:
+    class Full(Counting):
+        def emit(self, event: Any, **about: Any) -> Sent:
+            if self.sent == 3:
+                raise QueueFullError("10 events are waiting.", pending=10, limit=10)
+            return super().emit(event, **about)
+
+    good = '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": ["x"]}'
+    results = Sending(Full(), outcome=False).lines([good] * 5)  # type: ignore[arg-type]
+    assert [next(results)["line"] for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(QueueFullError):
+        next(results)
 
 
 @pytest.mark.parametrize("timeout_s", [float("nan"), -1, True])

@@ -102,6 +102,7 @@ def test_a_reader_that_goes_away_is_no_error(how: str) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("how", SAYING)
 def test_output_that_cannot_be_written_is_told_as_that(how: str, as_json: bool) -> None:

@@ -30,6 +30,7 @@ def run(folder: Path, path: str, *words: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
 
 
+@pytest.mark.thorough
 def test_a_hint_can_be_typed_as_it_stands(tmp_path: Path) -> None:
     """The command that it names is there for a shell, whether the environment is activated or not."""
     for path in (os.defpath, f"{BIN}{os.pathsep}{os.defpath}"):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
 
 from metajournal.cli import main
 
@@ -50,6 +51,7 @@ def missing(line: str) -> list[str]:
     return unknown
 
 
+@pytest.mark.thorough
 def test_every_command_that_is_named_can_be_typed() -> None:
     named = set(told())
     assert len(named) > 10

@@ -94,6 +94,7 @@ def test_run_events_that_are_no_text_or_too_large_are_told_and_the_rest_goes_on(
     assert "the limit is" in told["refused"][1]["message"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [("emit", "-"), ("emit", "--unit", "-"), ("files", "record", "-")])
 def test_a_closed_standard_input_is_told(words: tuple[str, ...]) -> None:
     done = metajournal(*words, closed="<&-")

@@ -32,6 +32,7 @@ def test_a_command_that_reads_loads_no_pandas_and_says_the_same(tmp_path: Path) 
     assert [_has_loaded("pandas", one) for one in (program, within)] == [False, True]
 
 
+@pytest.mark.thorough
 def test_a_process_that_serves_loads_no_pandas() -> None:
     serve = ["-m", "metajournal.cli", "--set", "gateway.host=0.0.0.0", "serve"]
     ended = subprocess.run([sys.executable, "-X", "importtime", *serve], capture_output=True, text=True, check=False)

@@ -36,6 +36,7 @@ def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: py
     assert ":smile:" in out.getvalue()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize("json_", [True, False])
 def test_any_bytes_on_the_command_line_are_answered_in_any_encoding(encoding: str, json_: bool) -> None:

@@ -62,6 +62,7 @@ def test_no_value_of_a_key_that_nobody_knows_is_printed(name: str, value: str, s
             assert value not in printed(*asked, *line, *more)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", [*LINES, ["doctor"], ["-v", "show", "dataset:a/b"]], ids=" ".join)
 def test_a_login_in_an_address_is_never_printed(line: list[str]) -> None:
     asked = [

@@ -95,6 +95,7 @@ def instant_of(argument: str, asked: tuple[str, tuple[Any, ...], dict[str, Any]]
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("text", "instant"), TEXTS, ids=[text for text, _ in TEXTS])
 @pytest.mark.parametrize(("line", "argument"), COMMANDS, ids=[line for line, _ in COMMANDS])
 def test_every_option_reads_a_text_as_the_same_instant(

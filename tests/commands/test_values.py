@@ -153,6 +153,7 @@ def test_an_error_has_code_sentence_step_and_its_data() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_name_that_comes_twice_among_very_many_is_found_at_once() -> None:
     text = "{" + ",".join(f'"{number}":0' for number in range(200_000)) + ',"199999":1}'
     with pytest.raises(ValueError, match="'199999' occurs twice"):

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.toys.installing import install_toys
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,7 @@ def test_the_page_shows_every_file_of_the_toys_as_it_is() -> None:
         assert text == (TOYS / CALLED.get(name, name)).read_text("utf-8"), name
 
 
+@pytest.mark.thorough
 def test_the_toys_own_tests_pass(tmp_path: Path) -> None:
     """As a stranger runs them: rules without any service."""
     site = install_toys(tmp_path / "site")

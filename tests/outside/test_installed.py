@@ -137,6 +137,7 @@ def declaring(folder: Path, name: str, domain: str, kinds: str, more: str = "") 
     return package
 
 
+@pytest.mark.thorough
 def test_to_install_a_package_changes_nothing_and_asks_for_nothing(tmp_path: Path) -> None:
     """Digest, schemas, kinds and words are those of before; entry points are not even read."""
     with_toys = python(WHAT_COUNTS, install_toys(tmp_path / "site"))
@@ -145,6 +146,7 @@ def test_to_install_a_package_changes_nothing_and_asks_for_nothing(tmp_path: Pat
     assert with_toys[-1] == []
 
 
+@pytest.mark.thorough
 def test_the_commands_of_an_installed_domain_are_found_by_their_word(tmp_path: Path) -> None:
     site = install_toys(tmp_path / "site")
     code = f"import sys; sys.path[:0] = [{str(site)!r}]\nfrom metajournal.cli import program\nprogram()"
@@ -158,6 +160,7 @@ def test_the_commands_of_an_installed_domain_are_found_by_their_word(tmp_path: P
     assert (unknown.returncode, "No such command 'playing'" in unknown.stderr) == (2, True), unknown.stderr
 
 
+@pytest.mark.thorough
 def test_clashes_name_both_packages(tmp_path: Path) -> None:
     """A domain, or a kind, that two declare; a kind or a domain of our own; each only where that domain is wanted."""
     site = tmp_path / "site"
@@ -190,6 +193,7 @@ def test_clashes_name_both_packages(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -206,12 +210,14 @@ def test_a_declaration_that_cannot_be_served_is_told(tmp_path: Path, more: str, 
     assert said in told
 
 
+@pytest.mark.thorough
 def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     site = install(tmp_path / "site", "gone", {"gone": "gone_package"})
     (told,) = python(ASKED, site, words=("gone",))
     assert told.startswith("broken-domain: The package gone brings the domain gone, but gone_package.domain does not")
 
 
+@pytest.mark.thorough
 def test_a_task_without_the_package_or_with_other_rules_refuses(tmp_path: Path) -> None:
     """A worker of a cluster: what it would judge otherwise, it does not judge at all."""
     code = """
@@ -239,6 +245,7 @@ print(json.dumps([told("other"), told(digest_of("toys") if mine else "other")]))
     assert python(code, install_toys(tmp_path / "site")) == [["other-rules", True], "fine"]
 
 
+@pytest.mark.thorough
 def test_no_domain_is_served_before_every_file_of_it_loads_and_agrees(tmp_path: Path) -> None:
     """The stream would die of it, and what is served stays served: the file, the error and its text are told."""
     changes = [
@@ -288,6 +295,7 @@ def test_no_domain_is_served_before_every_file_of_it_loads_and_agrees(tmp_path: 
     assert {one.partition(":")[0] for one in said[:-1]} == {"broken-domain", "declared-twice"}
 
 
+@pytest.mark.thorough
 def test_a_stream_that_began_before_the_package_came_says_so(tmp_path: Path) -> None:
     """What Python can see without beginning again it sees; of anything else the answer says how."""
     site, folders = tmp_path / "site", tmp_path / "folders"

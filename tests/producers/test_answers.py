@@ -52,6 +52,7 @@ def asked(*times: Mapping[str, int | KafkaError], timeout_s: float = 30.0, fine:
     return Administrator(NOWHERE).answers(ask, "Describing", timeout_s, fine=fine)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "problem",
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -167,6 +169,62 @@ def test_in_a_forked_process_an_emitter_is_refused_at_once(emitter: Emitter) -> 
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert emitter.emit(TagsAdded(PURCHASES, ["after"])).position.value > 0
+
+
+def test_in_a_forked_process_a_unit_is_refused_at_once(emitter: Emitter) -> None:
+    """It waited for good for a connection that did not come along."""
+
+    def unit() -> None:
+        said = dict.fromkeys(("tenant", "actor", "event_time", "cause", "unit_id"))
+        with emitter.unit(repeat=False, **said) as one:
+            one.emit(TagsAdded(PURCHASES, ["of a unit"]))
+
+    unit()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        try:
+            unit()
+        except InputError as error:
+            os._exit(7 if error.code == "forked" else 1)
+        os._exit(2)
+    ended = [0, 0]
+
+    def has_ended() -> bool:
+        ended[:] = os.waitpid(child, os.WNOHANG)
+        return ended[0] == child
+
+    try:
+        eventually(has_ended, 5, "the end of the child")
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    assert os.waitstatus_to_exitcode(ended[1]) == 7
+    unit()
+
+
+def test_a_flush_ends_once_what_was_emitted_before_is_acknowledged_whoever_emits_more(emitter: Emitter) -> None:
+    """It waited until the queue was empty once."""
+    ended = threading.Event()
+    mine = [emitter.emit(TagsAdded(PURCHASES, [str(number)])) for number in range(100)]
+
+    def more() -> None:
+        while not ended.is_set():
+            emitter.emit(TagsAdded(dataset("default", "another"), ["x"]))
+
+    others = threading.Thread(target=more)
+    others.start()
+    try:
+        began = time.monotonic()
+        emitter.flush(20)
+        took = time.monotonic() - began
+    finally:
+        ended.set()
+        others.join()
+    assert all(receipt.acknowledged for receipt in mine)
+    assert took < 15
 
 
 def test_an_oversized_event_is_refused_with_size_and_limit(emitter: Emitter, settings: Settings) -> None:

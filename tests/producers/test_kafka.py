@@ -149,6 +149,7 @@ def test_the_client_s_own_settings_reach_librdkafka() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_an_absent_broker_is_said_in_time_and_nothing_is_written_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     errors = ErrorLog()
     producer = make_producer(Settings(kafka=NOWHERE), errors)
@@ -160,6 +161,7 @@ def test_an_absent_broker_is_said_in_time_and_nothing_is_written_to_stderr(capfd
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.thorough
 def test_a_listener_that_never_answers_is_said_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         servers = f"127.0.0.1:{deaf.getsockname()[1]}"
@@ -169,6 +171,7 @@ def test_a_listener_that_never_answers_is_said_in_time() -> None:
             wait_for_broker(producer, errors, servers=servers, timeout_s=0.6)
 
 
+@pytest.mark.thorough
 def test_lines_of_librdkafka_that_nobody_can_act_on_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     errors = ErrorLog()
     producer = make_producer(Settings(kafka={"bootstrap.servers": "127.0.0.1:1", "check.crcs": "true"}), errors)
@@ -181,6 +184,7 @@ def test_lines_of_librdkafka_that_nobody_can_act_on_are_not_logged(caplog: pytes
     assert [line for line in said if "CONFWARN" in line or "GETPID" in line] == []
 
 
+@pytest.mark.thorough
 def test_a_broker_that_is_away_is_logged_once_and_not_with_each_attempt(logged: list[str]) -> None:
     consumer = make_consumer(Settings(kafka=NOWHERE), ErrorLog())
     for _ in range(10):

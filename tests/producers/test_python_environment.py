@@ -34,6 +34,7 @@ def uncut(text: str, whole: str) -> str:
     return whole if cut and f"of {len(whole):,} characters" in rest and whole.startswith(begin) else text
 
 
+@pytest.mark.thorough
 def test_the_running_environment_equals_an_independent_walk_of_it() -> None:
     events = {event.entity.name: event for event in python_environment()}
     walked = walk()
@@ -49,6 +50,7 @@ def test_the_running_environment_equals_an_independent_walk_of_it() -> None:
             assert set(event.schema or ()) == own.modules, name
 
 
+@pytest.mark.thorough
 def test_every_event_of_the_running_environment_is_valid_and_in_a_fixed_order() -> None:
     events = python_environment()
     assert [event.validate() for event in events] == [[] for _ in events]

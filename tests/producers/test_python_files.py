@@ -29,6 +29,7 @@ def required(site: Path) -> dict[str, tuple[str, ...]]:
     return requirements(installed([str(site)]))
 
 
+@pytest.mark.thorough
 def test_the_files_of_the_running_environment_equal_an_independent_walk_of_some() -> None:
     """Names of all, content of a few distributions (the demo's test reads all of them)."""
     some = ("rich", "click", "pluggy", "metajournal")
@@ -42,6 +43,7 @@ def test_the_files_of_the_running_environment_equal_an_independent_walk_of_some(
     assert read == walked
 
 
+@pytest.mark.thorough
 def test_the_requirements_of_the_running_environment_equal_an_independent_reading() -> None:
     found = requirements(installed())
     assert {(name, other) for name, others in found.items() for other in others} == requirements_of(walk())
@@ -127,6 +129,7 @@ def test_building_reads_what_is_required_and_writes_the_distribution(tmp_path: P
     assert building(found["a"], ("b",)) == (started, touched, stopped)
 
 
+@pytest.mark.thorough
 def test_every_fact_of_the_running_environment_is_valid_and_told_alike_twice() -> None:
     found = installed()
     needed = requirements(found)

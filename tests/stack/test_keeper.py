@@ -70,6 +70,7 @@ def test_down_ends_everything_also_where_it_cannot_write_that_down(tmp_path: Pat
     assert sum("cannot be written" in text for text in messages) == 2
 
 
+@pytest.mark.thorough
 def test_a_server_that_fails_is_started_again_after_longer_and_longer_once_its_owner_has_let_go(tmp_path: Path) -> None:
     begun = tmp_path / "server.begun"
     with kept(tmp_path, "server", FAILING) as server:
@@ -96,6 +97,7 @@ def waiting(server: Kept, restarts: int) -> dict[str, Any] | None:
     return state if state.get("again_ms") and state["restarts"] == restarts else None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("code", "released"), [(0, True), (3, False)], ids=["asked to end", "owned"])
 def test_a_server_that_was_asked_to_end_or_has_its_owner_is_not_started_again(
     tmp_path: Path, code: int, released: bool

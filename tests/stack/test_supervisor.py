@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from metajournal.config import load_settings
 from metajournal.schemas.settings import JournalSettings, Settings
 from metajournal.stack.errors import AlreadyRunningError, HomeError, ServerStartError
-from metajournal.stack.home import RUN_FILE, SETTINGS_FILE, read_run
-from metajournal.stack.ports import answers
+from metajournal.stack.home import RUN_FILE, SETTINGS_FILE, Run, read_run
+from metajournal.stack.ports import answers, free_ports
 from metajournal.stack.process import ProcessId
 from metajournal.stack.status import Component, Status, status
-from metajournal.stack.supervisor import down, up
+from metajournal.stack.supervisor import _gateway_ports, down, up
 from tests.new_topics import make_topics
 from tests.wait import eventually
 
@@ -244,3 +244,14 @@ def test_other_ports_than_the_last_time_are_told(home: Path) -> None:
     assert [message for message in messages if "in use" in message] == [
         f"a port of kafka is now in use ({former[0]}, {former[1]}); it uses 127.0.0.1:{again.ports['kafka'][0]}"
     ]
+
+
+def test_a_gateway_has_the_ports_that_are_set_else_those_of_the_last_time() -> None:
+    last = Run(ports={"gateway": tuple(free_ports(2))})
+    mine, operator = free_ports(2)
+    assert _gateway_ports(Settings(), last) == last.ports["gateway"]
+    own = replace(Settings().gateway, port=mine, operator=f"127.0.0.1:{operator}")
+    assert _gateway_ports(Settings(gateway=own), last) == (mine, operator)
+    with socket.create_server(("127.0.0.1", mine)):
+        port, _ = _gateway_ports(Settings(gateway=own), last)
+    assert port not in (mine, last.ports["gateway"][0])
