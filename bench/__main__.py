@@ -101,6 +101,10 @@ def _gateway(say: Say) -> list[dict[str, Any]]:
     return gateway.run(say=say)
 
 
+def _gateway_million(say: Say) -> list[dict[str, Any]]:
+    return gateway.among_a_million(say=say)
+
+
 def _follower(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in follower.measure(say=say)]
 
@@ -138,6 +142,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
     "openlineage": ("run events from the real asynchronous client, taken in by the gateway", _openlineage),
     "gateway": ("HTTP: writes, verdicts, waiting, reads, lines, feeds, revocations", _gateway),
+    "gateway-million": ("HTTP: one entity among 1,000,000", _gateway_million),
     "sources": ("10,000 tables and 5,000 models brought in, and once more without a change", _sources),
     "latency": ("emit to searchable at 100 events a second", _latency),
     "derived": ("emit to the lake with derived tables being made over without; the latest write to data", derived.run),

@@ -123,7 +123,7 @@ class Sizes:
     """How much is measured.
 
     Attributes:
-        entities: datasets that the lake holds. (The page's figure is of 1,000,000; 100,000 are a first run.)
+        entities: datasets that the lake holds.
         probes: of each figure that is a median.
         rate: writes a second under load.
         connections: that share them.

@@ -15,12 +15,14 @@ from functools import partial
 from re import compile as pattern
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..client import Journal
+from ..lake.reading import unknown_entity
 from ..schemas.endpoints import Answer, Endpoint, Made, Need, Request, Wanted
 from ..schemas.errors import (
     ForbiddenError,
@@ -35,8 +37,9 @@ from ..schemas.pages import Page
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .audit import Audit, UnauditedError
-from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
-from .conditions import Wish, at_least_of, check_once, wish_of
+from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, read_value
+from .conditions import Wish, at_least_of, check_once, joined, wish_of
+from .earlier import stands_already
 from .feed.feeds import Feeds
 from .feed.reader import Reader
 from .feed.reply import EVENT_STREAM, feed_reply
@@ -55,13 +58,16 @@ from .sessions import Visit
 from .site import Site
 from .table import Table
 from .threads import Readers
-from .typed_lines import read_lines, read_unit
+from .typed_lines import not_over_http, read_lines, read_unit
 from .writing import EVENT_ID, Writer
 
 _log = logging.getLogger("metajournal.gateway")
 _REQUEST_ID: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRACEPARENT: Final = pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_KEY_TEXT: Final = pattern(r"(mjk_[0-9a-fA-F]+)_[0-9a-fA-F]+")
+"""A key where somebody has it in a path: its secret is not for the log."""
 _BEARER: Final = "bearer "
+_NO_HEADERS: Final = Headers()
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _API: Final = ("/api/", "/v3/", "/openapi.json")
 BODY_S: Final = 60.0
@@ -86,7 +92,7 @@ class Gateway:
         self._readers = Readers()
         self._waiters = Readers(name="wait")
         self.following = Following(journal, self._readers)
-        self.writer = Writer(journal, self.following, self._readers)
+        self.writer = Writer(journal, self.following, self._readers, principals)
         self.senders = Senders(journal, self.following)
         self.table = Table(journal.epochs.domains)
         self._router = Router((*self.table.endpoints, DESCRIPTION, *self.table.pages))
@@ -128,7 +134,7 @@ class Gateway:
         if isinstance(endpoint, Page):
             exchange.is_page = True
             return await self._site.answer(request, endpoint, names, rest, exchange)
-        check_accepts(request.headers.get("accept"), JSON if endpoint.feed is None else EVENT_STREAM)
+        check_accepts(joined(request.headers, "accept"), JSON if endpoint.feed is None else EVENT_STREAM)
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
         ask = partial(self._principal, request, exchange)
@@ -138,14 +144,16 @@ class Gateway:
         urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
         exchange.urn = urn
         check_once(request.headers)
-        wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
+        wish = wish_of(
+            request.headers if writes else _NO_HEADERS, creates=endpoint.creates, wait_s=self._settings.wait_s
+        )
         asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
             check_needs(principal, endpoint.needed(asked))
         body = await self._body(request, endpoint)
         if endpoint.lines:
             return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))
-        asked = replace(asked, body=value_of(body, endpoint.body, optional=endpoint.optional_body))
+        asked = replace(asked, body=await read_value(body, endpoint.body, optional=endpoint.optional_body))
         if endpoint.needs is not None:
             check_needs(principal, endpoint.needed(asked))
         if endpoint.check is not None:
@@ -170,6 +178,8 @@ class Gateway:
         if endpoint.event is not None:
             if asked.urn is None and wish.expected is not None:
                 raise InputError("This request has no condition on an entity: omit If-Match.", code="bad-condition")
+            if wish.exists and asked.urn is not None:
+                wish = await self._of_existing(asked, wish, creates=endpoint.creates)
             made = endpoint.event(asked)
             event, tells = made if isinstance(made, Made) else (made, {})
             wish = wish if endpoint.waits else wish._replace(wait_s=0.0)
@@ -177,17 +187,41 @@ class Gateway:
         if endpoint.row is not None:
             return await self._row(endpoint, asked, at_least)
         assert endpoint.read is not None
-        if endpoint.is_fresh:
+        awaited = at_least
+        if endpoint.is_fresh and not asked.is_earlier:
             last = await self.following.last(asked.entity, asked.tenant)
-            await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
-            at_least = (*at_least, last)
-        elif at_least and not endpoint.waits_itself:
-            await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
+            await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)
+            awaited = [one for one in at_least if replace(last, value=one.value) != one or one.value > last.value]
+            at_least = (last,)  # a follower has it, the lake need not
+        elif endpoint.is_whole is not None and endpoint.is_whole(asked):
+            newest = await self.following.newest(asked, self._settings.wait_s)
+            awaited = at_least = at_least if newest is None else (*at_least, newest)
+        if awaited and not endpoint.waits_itself:
+            await self._journal.wait_future(awaited, timeout_s=self._settings.wait_s)
         readers = self._waiters if endpoint.waits_itself else self._readers
         read = partial(endpoint.read, self._journal, replace(asked, at_least=at_least))
-        return await self.following.seen(
-            asked, partial(readers.run, read, asker=asked.asker), self._settings.wait_s
-        )  # fmt: skip
+        seen = self.following.then if asked.is_earlier else self.following.seen
+        return await seen(asked, partial(readers.run, read, asker=asked.asker), self._settings.wait_s)
+
+    async def _of_existing(self, asked: Request, wish: Wish, *, creates: bool) -> Wish:
+        """`If-Match: *`: the entity must be there; an event that would make it is held against the state that there is.
+
+        With an Idempotency-Key it is only looked at: a repetition meets another state, and is the same request; also
+        where what it was about is gone since.
+        Raises: HttpError: 412.
+        """
+        row = (await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)).row
+        if row is None or row.deleted:
+            stands = partial(stands_already, self._journal, wish.event_id)
+            if wish.event_id is not None and await self._readers.run(stands, asker=asked.asker):
+                return wish
+            raise HttpError(
+                412, f"There is no entity {asked.entity}.", code="stale-entity",
+                hint="If-Match: * is for what is there already.",
+            )  # fmt: skip
+        if not creates or wish.event_id is not None:
+            return wish
+        return wish._replace(expected=row.logical_timestamp)
 
     async def _row(self, endpoint: Endpoint, asked: Request, at_least: Any) -> Answer:
         """The answer of an entity's newest row, or of the one as at a point."""
@@ -195,40 +229,55 @@ class Gateway:
         if "as_at" in asked.query or "as_of" in asked.query:
             if at_least:
                 await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
-            return await self._readers.run(partial(read_then, self._journal, endpoint.row, asked), asker=asked.asker)
-        fresh = await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
-        if fresh.row is None or fresh.row.deleted:
+            read = partial(read_then, self._journal, endpoint.row, asked)
+            return await self.following.then(
+                asked, partial(self._readers.run, read, asker=asked.asker), self._settings.wait_s
+            )  # fmt: skip
+        fresh = await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)
+        if fresh.row is None:
             raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
+        if fresh.row.deleted:
+            raise unknown_entity(asked.entity, fresh.end, fresh.row)
         return entity_answer(endpoint.row(fresh.row, asked, self._journal), fresh.row)
 
     async def _lines(
         self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, exchange: _Exchange
     ) -> Answer:
         """The answer to events, one a line or one alone."""
-        check = partial(self._check_line, exchange)
-        if ("unit" in asked.query or (body is not None and body.is_lines)) and wish.is_of_one:
+        is_unit = "unit" in asked.query
+        check = partial(self._check_line, exchange, body is not None and body.is_lines and not is_unit)
+        if (is_unit or (body is not None and body.is_lines)) and wish.is_of_one:
             raise InputError(
                 "Conditions and keys in headers are of one event; several were sent.", code="bad-condition",
                 hint="Give each line its own expected, or its own event_id with repeat.",
             )  # fmt: skip
-        if "unit" in asked.query:
+        if is_unit:
             typed = await read_unit(body, needs_of=self.table.needs_of, check=check)
             return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))
         lines = await read_lines(body, needs_of=self.table.needs_of, check=check)
         if lines.alone is not None:
             event, about = lines.alone
+            if wish.exists and not event.validate():
+                wish = await self._of_existing(replace(asked, urn=event.entities[0]), wish, creates=True)
             return await self.writer.write(endpoint, asked, event, wish, about)
         waits = wish.wait_s if asked.choice("outcome", ("true", "false"), "false") == "true" else 0.0
         results = await self.writer.lines(asked, lines.typed, lines.refused, wish._replace(wait_s=waits))
         return Answer({"ok": all(result["ok"] for result in results), "results": results})
 
-    def _check_line(self, exchange: _Exchange, needs: Sequence[Need]) -> None:
-        """As `check_needs`, of one of several events: each that is refused is recorded by itself."""
+    def _check_line(self, exchange: _Exchange, several: bool, needs: Sequence[Need] | None) -> None:
+        """As `check_needs`, of an event; of one of several, each that is refused is recorded by itself.
+
+        Args:
+            needs: None: nobody may send such an event.
+        """
         assert exchange.principal is not None
         try:
+            if needs is None:
+                raise not_over_http()
             check_needs(exchange.principal, needs)
         except ForbiddenError as error:
-            self.audit.refused(exchange, error)
+            if several:
+                self.audit.refused(exchange, error)
             raise
 
     async def _body(self, request: HttpRequest, endpoint: Endpoint) -> Body | None:
@@ -245,7 +294,8 @@ class Gateway:
         """The row of a request. Raises: HttpError: 404 or 405."""
         route = self._router.find(parts)
         if not route.by_method:
-            hint = "See /openapi.json." if parts[-1] else "Leave out the slash at its end, or see /openapi.json."
+            see = "the pages begin at /" if exchange.is_page else "see /openapi.json"
+            hint = f"{see[0].upper()}{see[1:]}." if parts[-1] else f"Leave out the slash at its end, or {see}."
             raise HttpError(404, "There is no such address.", code="no-such-address", hint=hint)
         method = "GET" if request.method == "HEAD" else request.method
         if method not in route.by_method:
@@ -322,7 +372,7 @@ class _Exchange:
         self.traceparent = traced if _TRACEPARENT.fullmatch(traced) else None
         self.began = time.perf_counter()
         self.method = request.method
-        self.path = request.scope["raw_path"].decode("latin-1")[:2048]
+        self.path = _KEY_TEXT.sub(r"\1_…", request.scope["raw_path"].decode("latin-1")[:2048])
         self.row: Row | None = None
         self.urn: Urn | None = None
         self.error: Exception | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,8 +19,11 @@ from ..values import json_value
 from .fields import unknown_fields
 from .problems import HttpError
 
+T = TypeVar("T")
 BODY_BYTES: Final = 1024 * 1024
 EVENTS_BYTES: Final = 16 * 1024 * 1024
+_LARGE: Final = 64 * 1024
+"""Characters that are read on the loop, a few milliseconds."""
 JSON: Final = "application/json"
 LINES: Final = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 _ENTRY: Final = re.compile(r"\$(?:\.(\w+))?\[\.\.\.\]")
@@ -156,6 +160,21 @@ def _no_body_here() -> HttpError:
 def _too_large(most_bytes: int) -> HttpError:
     text = f"The body is larger than {most_bytes:,} bytes."
     return HttpError(413, text, code="body-too-large", hint="Send less in one request.")
+
+
+async def read_value(body: Body | None, kind: Any, *, optional: bool) -> Any:
+    """`value_of`; a large body is read in a thread, so that others have their turns meanwhile."""
+    read = partial(value_of, body, kind, optional=optional)
+    return await aside(read, 0 if body is None else len(body.text))
+
+
+async def aside(read: Callable[[], T], size: int) -> T:
+    """What a function makes of a text, made in a thread where the text is large.
+
+    Args:
+        size: of the text, characters.
+    """
+    return await asyncio.to_thread(read) if size > _LARGE else read()
 
 
 def value_of(body: Body | None, kind: Any, *, optional: bool) -> Any:

@@ -21,6 +21,8 @@ from .problems import HttpError
 _DAY_MS: Final = 86_400_000
 _VERSION_7: Final = 7
 _ETAG: Final = re.compile(r'(W/)?"([^"\x00-\x20\x7f]*)"')
+_STATE: Final = re.compile(r"[1-9][0-9]{0,17}")
+"""What a state of an entity is called: its logical timestamp. 0 is none, and `If-None-Match: *` says that."""
 _LONGEST_WAIT_S: Final = 60.0
 _RFC_VARIANT: Final = 0b10
 _ONCE: Final = ("Idempotency-Key", "If-Match", "If-None-Match", "Metajournal-At-Least")
@@ -34,24 +36,26 @@ class Wish(NamedTuple):
         event_id: the event's id, from `Idempotency-Key`; None: a new one.
         at_ms: the time of that key.
         wait_s: seconds to wait for the verdict; 0: the acknowledgement is enough.
+        exists: what the event is about must be there.
     """
 
     expected: int | None
     event_id: str | None
     at_ms: int
     wait_s: float
+    exists: bool = False
 
     @property
     def is_of_one(self) -> bool:
         """Whether it says something that can be meant of one event only."""
-        return self.expected is not None or self.event_id is not None
+        return self.expected is not None or self.event_id is not None or self.exists
 
 
-def wish_of(headers: Mapping[str, str], *, creates: bool, wait_s: float) -> Wish:
+def wish_of(headers: Headers, *, creates: bool, wait_s: float) -> Wish:
     """What a write asks for.
 
     Args:
-        headers: by their names in small letters.
+        headers: of the request.
         creates: whether the request may ask that nothing is there yet.
         wait_s: seconds to wait where nothing is said.
     Raises:
@@ -59,7 +63,15 @@ def wish_of(headers: Mapping[str, str], *, creates: bool, wait_s: float) -> Wish
     """
     event_id, at_ms = _key(headers.get("idempotency-key"), now_ms := time.time_ns() // 1_000_000)
     expected = _expected(headers.get("if-match"), headers.get("if-none-match"), creates=creates)
-    return Wish(expected, event_id, now_ms if at_ms is None else at_ms, _wait(headers.get("prefer", ""), wait_s))
+    exists = (headers.get("if-match") or "").strip() == "*"
+    wait_s = _wait(joined(headers, "prefer") or "", wait_s)
+    return Wish(expected, event_id, now_ms if at_ms is None else at_ms, wait_s, exists)
+
+
+def joined(headers: Headers, name: str) -> str | None:
+    """A header that is a list, which may stand in several lines; None where it is not there."""
+    lines = headers.getlist(name)
+    return ", ".join(lines) if lines else None
 
 
 def check_once(headers: Headers) -> None:
@@ -99,11 +111,11 @@ def _expected(if_match: str | None, if_none_match: str | None, *, creates: bool)
             raise InputError("If-Match and If-None-Match exclude each other.", code="bad-condition")
         return 0
     if if_match is None or if_match.strip() == "*":
-        return None  # what is not there is refused anyway
+        return None  # `Wish.exists` says so
     found = _ETAG.fullmatch(if_match.strip())
     if found is None:
         raise InputError(f"If-Match must be one entity tag, not {if_match!r:.80}.", code="bad-condition")
-    if found[1] or not (found[2].isascii() and found[2].isdigit() and len(found[2]) <= 18):
+    if found[1] or _STATE.fullmatch(found[2]) is None:
         raise HttpError(
             412, "This entity tag names no state that a write can be held against.", code="stale-entity",
             hint="Use the strong ETag of a GET of the entity.",
@@ -112,17 +124,17 @@ def _expected(if_match: str | None, if_none_match: str | None, *, creates: bool)
 
 
 def _wait(prefer: str, wait_s: float) -> float:
-    """Seconds to wait. Raises: InputError: `wait` is no number of seconds."""
+    """Seconds to wait; with `respond-async` alone none. Raises: InputError: `wait` is no number of seconds."""
+    asked: dict[str, str] = {}
     for preference in prefer.lower().split(","):
         name, _, value = preference.partition(";")[0].strip().partition("=")
-        if name == "respond-async":
-            return 0.0
-        if name == "wait":
-            text = value.strip().strip('"')
-            if not (text.isascii() and text.isdigit() and len(text) <= 9):
-                raise InputError(f"Prefer: wait must be a number of seconds, not {text!r:.40}.", code="bad-preference")
-            return min(float(text), _LONGEST_WAIT_S)
-    return wait_s
+        asked.setdefault(name.strip(), value.strip().strip('"'))  # of one that is there twice the first counts
+    if "wait" not in asked:
+        return 0.0 if "respond-async" in asked else wait_s
+    text = asked["wait"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise InputError(f"Prefer: wait must be a number of seconds, not {text!r:.40}.", code="bad-preference")
+    return min(float(text), _LONGEST_WAIT_S)
 
 
 def at_least_of(headers: Mapping[str, str]) -> tuple[Position, ...]:

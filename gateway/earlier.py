@@ -11,7 +11,7 @@ from ..client import Journal
 from ..consumers.finding import value_at
 from ..lake.events import payload_at
 from ..schemas.encoding.codec import decode
-from ..schemas.errors import DecodeError, UnavailableError
+from ..schemas.errors import DecodeError, UnavailableError, UnknownEventError
 from ..schemas.events.base import Event
 from ..schemas.positions import Position
 
@@ -32,6 +32,26 @@ def is_same_event(journal: Journal, position: Position, event: Event, *, actor: 
     except DecodeError:
         return False
     return (first.event, first.header.actor, first.header.expected) == (event, actor, expected)
+
+
+def stands_already(journal: Journal, event_id: str | None) -> bool:
+    """Whether an event of that id is in the journal.
+
+    Raises:
+        UnavailableError: that is not known yet.
+    """
+    if event_id is None:
+        return False
+    try:
+        journal.why(event_id)
+    except UnknownEventError as error:
+        if error.data.get("whole") is False:
+            raise UnavailableError(
+                "Whether that request was made before is not known yet.", code="not-yet-visible",
+                hint="Ask again in a while: the stream is far behind.",
+            ) from None  # fmt: skip
+        return False
+    return True
 
 
 def _value(journal: Journal, position: Position) -> bytes | None:

@@ -30,6 +30,8 @@ def unknown_fields(value: Any, kind: Any) -> list[Fault]:
 
 
 def _unknown(value: Any, kind: Any, path: str) -> Iterator[Fault]:
+    if not _has_names(kind):
+        return
     if isinstance(value, Mapping) and is_dataclass(kind):
         known = _fields(kind if isinstance(kind, type) else type(kind))
         for name, inner in value.items():
@@ -54,6 +56,12 @@ def _of_choices(value: Any, kinds: tuple[Any, ...], path: str) -> Iterator[Fault
         if get_origin(kind) is shape or (shape is dict and is_dataclass(kind)):
             yield from _unknown(value, kind, path)
             return
+
+
+@cache
+def _has_names(kind: Any) -> bool:
+    """Whether a value of a type can have a name that the type does not: nothing is looked at where it cannot."""
+    return is_dataclass(kind) or any(map(_has_names, get_args(kind)))
 
 
 @cache

@@ -13,6 +13,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -157,9 +158,11 @@ class Following:
         except UnavailableError:
             return None
 
-    async def fresh(self, urn: Urn, tenant: str, wait_s: float) -> Fresh:
+    async def fresh(self, urn: Urn, tenant: str, wait_s: float, *, asker: str | None = None) -> Fresh:
         """An entity as everything makes it that the journal holds now.
 
+        Args:
+            asker: for whom it is read, where it must be.
         Raises:
             KafkaUnavailableError: the end of its partition cannot be read.
             NotYetVisibleError: neither follower nor lake got there in time.
@@ -170,11 +173,12 @@ class Following:
         if follow is not None:
             try:
                 seen = await follow.row_future(urn, at_least=last, timeout_s=wait_s)
-                return Fresh(seen.row if seen.row is not None else await self._readers.run(seen.read), seen.end)
+                row = seen.row if seen.row is not None else await self._readers.run(seen.read, asker=asker)
+                return Fresh(row, seen.end)
             except _STANDS_BACK as error:
                 self._stand_back((last.topic, last.partition), error)
         await self._journal.wait_future(last, timeout_s=max(0.0, until - time.monotonic()))
-        return await self._readers.run(lambda: _in_lake(self._journal, urn, tenant, last))
+        return await self._readers.run(lambda: _in_lake(self._journal, urn, tenant, last), asker=asker)
 
     async def seen(self, request: Request, read: Callable[[], Awaitable[T]], wait_s: float) -> T:
         """What a read of the lake gives; where it lacks an entity that the journal has, once it holds that.
@@ -186,13 +190,37 @@ class Following:
         try:
             return await read()
         except UnknownEntityError as error:
-            if request.urn is None or error.urn != str(request.urn) or request.is_earlier:
+            if request.urn is None or error.urn != str(request.urn):
                 raise
-            row = (await self.fresh(request.urn, request.tenant, wait_s)).row
+            row = (await self.fresh(request.urn, request.tenant, wait_s, asker=request.asker)).row
             if row is None or row.deleted:
                 raise
         await self._journal.wait_future(await self.last(request.urn, request.tenant), timeout_s=wait_s)
         return await read()
+
+    async def then(self, request: Request, read: Callable[[], Awaitable[T]], wait_s: float) -> T:
+        """What a read of the lake as at a point gives; where it lacks an entity that the journal has, once it holds
+        that.
+
+        Raises:
+            UnknownEntityError: the entity was not there then.
+            NotYetVisibleError: the lake did not get there in time.
+        """
+        try:
+            return await read()
+        except UnknownEntityError as error:
+            if error.data.get("final") or request.urn is None or error.urn != str(request.urn):
+                raise
+            newest = await self.newest(request, wait_s)
+            if newest is None:
+                raise
+        await self._journal.wait_future(newest, timeout_s=wait_s)
+        return await read()
+
+    async def newest(self, request: Request, wait_s: float) -> Position | None:
+        """Where the newest row of a request's entity stands; None: it never existed. Raises: as `fresh`."""
+        fresh = await self.fresh(request.entity, request.tenant, wait_s, asker=request.asker)
+        return None if fresh.row is None else replace(fresh.end, value=fresh.row.logical_timestamp)
 
     async def last(self, urn: Urn, tenant: str) -> Position:
         """The last position that an entity's partition holds now. Raises: KafkaUnavailableError."""

@@ -6,6 +6,7 @@ Source: the page of the gateway, "Server".
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -23,6 +24,7 @@ from ..schemas.errors import MetajournalError
 from .principals import Principals
 from .replies import encoded
 
+_log = logging.getLogger("metajournal.gateway")
 _ASKED_S: Final = 2.0
 _KEPT_S: Final = 1.0
 
@@ -98,4 +100,7 @@ async def _said(check: Callable[[], object]) -> str:
         return f"{error.code}: {error.message}"
     except TimeoutError:
         return "no answer in time"
+    except Exception:  # what asks is told that it is not ready, whatever the reason
+        _log.exception("A part could not be asked whether it is ready.")
+        return "it failed; see the server's log"
     return "ok"

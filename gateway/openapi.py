@@ -40,6 +40,7 @@ _HEADERS_OF_WRITES: Final = {
     "If-Match": "The ETag that the entity must still have.",
     "Prefer": "`respond-async`, or `wait=n` seconds.",
 }
+_HEADERS_OF_MAKING: Final = {"If-None-Match": "`*`: nothing may be there yet."}
 _HEADERS_OF_FEEDS: Final = {"Last-Event-ID": "The id of the last event that was received: the feed resumes behind it."}
 _HEADERS_OF_READS: Final = {
     "If-None-Match": "An ETag; 304 where the answer still has it.",
@@ -96,9 +97,7 @@ def statuses(endpoint: Endpoint) -> tuple[int, ...]:
 
 
 def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
-    writes = row.event is not None or row.lines
-    headers = _HEADERS_OF_WRITES if writes else {} if row.is_public or row.sends else _HEADERS_OF_READS
-    headers = headers if row.feed is None else _HEADERS_OF_FEEDS
+    headers = _headers(row)
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{row.method.lower()}{row.path}").strip("_"),
         "summary": row.about,
@@ -124,6 +123,15 @@ def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
     if row.is_public:
         operation["security"] = []
     return operation
+
+
+def _headers(row: Endpoint) -> Mapping[str, str]:
+    """The headers of a request that mean something to an endpoint, with what each says."""
+    if row.event is not None or row.lines:
+        return {**_HEADERS_OF_WRITES, **(_HEADERS_OF_MAKING if row.creates else {})}
+    if row.feed is not None:
+        return _HEADERS_OF_FEEDS
+    return {} if row.is_public or row.sends else _HEADERS_OF_READS
 
 
 def _content(row: Endpoint, status: int, by_type: Mapping[Any, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ..schemas.endpoints import Need, Rights
 from ..schemas.errors import ForbiddenError
+from ..schemas.positions import Position
 
 KEY: Final = "key"
 SESSION: Final = "session"
@@ -56,6 +57,9 @@ class Principals(Protocol):
     def heard(self) -> bool:
         """Whether rights are known as they are now."""
 
+    def holds(self, position: Position) -> bool:
+        """Whether what an event changed about rights is known; of any other event it is."""
+
     def close(self) -> None:
         """Stop following rights."""
 
@@ -67,6 +71,7 @@ class Directory(Protocol):
     def principal(self, tenant: str, name: str) -> Any: ...
     @property
     def is_heard(self) -> bool: ...
+    def holds(self, position: Position) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -91,6 +96,10 @@ class Followed:
     def heard(self) -> bool:
         """As `Principals.heard`."""
         return self._directory.is_heard
+
+    def holds(self, position: Position) -> bool:
+        """As `Principals.holds`."""
+        return self._directory.holds(position)
 
     def close(self) -> None:
         """As `Principals.close`."""

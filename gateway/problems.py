@@ -5,13 +5,15 @@ Source: RFC 9457.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 from ..schemas.errors import (
+    MOST_FAULTS,
     EventTooLargeError,
+    Fault,
     ForbiddenError,
     InputError,
     MetajournalError,
@@ -99,7 +101,7 @@ def problem_of(error: BaseException, request_id: str) -> Problem:
     code = error.reason if isinstance(error, RejectedError) else error.code
     more = {key: plain(value) for key, value in error.data.items() if key not in _OWN_DATA}
     if faults := error.data.get("faults"):
-        more["faults"] = [{"field": fault.field, "message": fault.message} for fault in faults]
+        more["faults"] = told_faults(faults)
     if isinstance(error, RejectedError):
         more["why"] = plain(error.detail)
         more.pop("detail", None)
@@ -110,6 +112,11 @@ def problem_of(error: BaseException, request_id: str) -> Problem:
         headers["WWW-Authenticate"] = 'Bearer realm="metajournal"'
     problem = _problem(status, code, error.message, hint_of(error), request_id)
     return Problem(status, {**more, **problem.body}, headers)
+
+
+def told_faults(faults: Sequence[Fault]) -> list[dict[str, str]]:
+    """Faults as they are answered, of very many the first ones: an answer is not to be longer than what it answers."""
+    return [{"field": fault.field, "message": fault.message} for fault in faults[:MOST_FAULTS]]
 
 
 def hint_of(error: MetajournalError) -> str:

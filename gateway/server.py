@@ -35,7 +35,7 @@ _ANSWERED_S: Final = 30
 """Seconds for those who are being answered when the server ends."""
 _EXPOSED: Final = (
     "ETag", "Link", "Location", "Retry-After", "X-Request-Id", "Metajournal-Position", "Metajournal-Event-Id",
-    "Metajournal-Outcome", "Metajournal-Withheld", "Idempotency-Replayed",
+    "Metajournal-Outcome", "Metajournal-Withheld", "Metajournal-Final", "Idempotency-Replayed",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
@@ -21,12 +22,15 @@ from ..client import Journal
 from ..schemas.endpoints import READ, Request, Wanted
 from ..schemas.errors import (
     InputError,
+    NotYetVisibleError,
     RejectedError,
     UnauthenticatedError,
     UnavailableError,
     UnknownEntityError,
 )  # fmt: skip
 from ..schemas.pages import Page, Section, Sent, Shown
+from ..schemas.positions import Position
+from ..schemas.registry import domain_named
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
@@ -41,6 +45,7 @@ from .limits import Buckets
 from .logins import WRITTEN, LoginFailedError, Logins
 from .own.changes import AFTER
 from .own.rows import points_of
+from .own_writes import OWN_S, OwnWrites
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows, check_needs
 from .problems import HttpError, Problem, hint_of, status_of
@@ -50,10 +55,12 @@ from .sessions import COOKIE_LENGTH, FIELD, Cookies, Visit, check_origin, foreig
 from .table import Table
 from .templates import OWN, environment
 from .threads import Readers
-from .writing import Writer
+from .writing import POSITION, Writer
 
 FORM: Final = "application/x-www-form-urlencoded"
 _BODY_S: Final = 60.0
+_LOGIN_BYTES: Final = 16 * 1024
+"""Of a form that anybody may send."""
 _HTML: Final = "text/html; charset=utf-8"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -112,6 +119,9 @@ class Site:
         self._templates = environment(journal.epochs.domains, self._assets.base)
         self._cookies = Cookies(settings)
         self._proxies = Proxies(settings.trusted_proxies)
+        self._own = OwnWrites()
+        domains = filter(None, map(domain_named, journal.epochs.domains))
+        self._found = frozenset(one.name for one in domains if one.has_documents)
         self._logins = Logins(journal, principals, writer, settings.wait_s, buckets)
 
     async def answer(
@@ -144,6 +154,10 @@ class Site:
             return await self._sent(request, page, asked, visit)
         if page.feed is not None:
             return await self._feed(request, page.feed(asked), asked, exchange)
+        if asked.at_least and not page.waits_itself:
+            with suppress(NotYetVisibleError):
+                await self._journal.wait_future(asked.at_least, timeout_s=OWN_S)
+                asked = replace(asked, at_least=())
         if page.data is not None:
             value = await self._readers.run(partial(page.data, self._journal, asked), asker=asked.asker)
             return Response(encoded(value), headers=_SAFE, media_type=JSON)
@@ -155,8 +169,10 @@ class Site:
     ) -> Request:  # fmt: skip
         principal, now_ms = visit.principal, _now_ms()
         urn = named_urn(page, names, rest, query)
+        is_newest = page.includes_own and "before" not in query
+        at_least = self._own.of(principal.key_id, urn) if is_newest else ()
         return Request(
-            names, query, fields, principal.tenant, principal.actor, now_ms, urn, rights=principal.rights
+            names, query, fields, principal.tenant, principal.actor, now_ms, urn, at_least, principal.rights
         )  # fmt: skip
 
     async def _feed(
@@ -175,26 +191,28 @@ class Site:
     async def _shown(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         row = None
         if page.of_row is not None and asked.is_earlier:
-            read_then = partial(self._read_then, request, page, asked, visit)
-            return await self._readers.run(read_then, asker=asked.asker)
+            return await self._earlier(request, page, asked, visit)
         if page.of_row is not None:
-            fresh = await self._following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
+            fresh = await self._following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)
             if fresh.row is None:
                 raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
             row = fresh.row
         readers = self._waiters if page.waits_itself else self._readers
         read = partial(self._read, request, page, asked, row, visit)
-        return await self._following.seen(
-            asked, partial(readers.run, read, asker=asked.asker), self._settings.wait_s
-        )  # fmt: skip
+        seen = self._following.then if asked.is_earlier else self._following.seen
+        return await seen(asked, partial(readers.run, read, asker=asked.asker), self._settings.wait_s)
 
-    def _read_then(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
+    async def _earlier(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         """A page of an entity as it was at a point, and whether a later event can change that."""
+        find = partial(self._journal.answer, asked.entity, tenant=asked.tenant, **points_of(asked))
         row, final = None, False
         with suppress(UnknownEntityError):
-            found = self._journal.answer(asked.entity, tenant=asked.tenant, **points_of(asked))
+            found = await self._following.then(
+                asked, partial(self._readers.run, find, asker=asked.asker), self._settings.wait_s
+            )  # fmt: skip
             row, final = found.row, found.final
-        return self._read(request, page, asked, row, visit, final)
+        read = partial(self._read, request, page, asked, row, visit, final)
+        return await self._readers.run(read, asker=asked.asker)
 
     def _read(
         self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit, final: bool = False
@@ -241,6 +259,9 @@ class Site:
             try:
                 wish = Wish(sent.expected, None, asked.at_ms, self._settings.wait_s)
                 answer = await self._writer.write(WRITTEN, asked, sent.event, wish)
+                written = sent.event.entities[0]
+                if written.domain in self._found:
+                    self._own.add(visit.principal.key_id, written, Position.parse(answer.headers[POSITION]))
                 if answer.status == 202:
                     raise HttpError(
                         504, "What you sent is in the journal; its outcome is not known yet.", code="pending",
@@ -298,7 +319,7 @@ class Site:
 
     async def _log_in(self, request: HttpRequest, exchange: Exchange) -> Response:
         check_origin(request, is_secure=self._cookies.is_secure)
-        fields = await self._fields(request)
+        fields = await self._fields(request, _LOGIN_BYTES)
         back, named = safe_address(fields.get("next", "/")), self._proxies.vouched(request, self._settings.user_header)
         try:
             if "as" in fields and named is not None:
@@ -326,11 +347,11 @@ class Site:
             raise foreign_form()
         return fields
 
-    async def _fields(self, request: HttpRequest) -> dict[str, str]:
+    async def _fields(self, request: HttpRequest, most_bytes: int = BODY_BYTES) -> dict[str, str]:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
             raise HttpError(415, "This address takes a form.", code="unsupported-type", hint=f"Send {FORM}.")
         body = await read_body(
-            request.headers, request.stream(), most_bytes=BODY_BYTES, deadline_s=_BODY_S, lines=False
+            request.headers, request.stream(), most_bytes=most_bytes, deadline_s=_BODY_S, lines=False
         )
         return {} if body is None else query_values(body.text.encode())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import StringIO
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ from ..schemas.endpoints import Need
 from ..schemas.errors import Fault, ForbiddenError, InputError, InvalidEventError, InvalidUnitError, MetajournalError
 from ..schemas.limits import MAX_UNIT_EVENTS
 from ..terminal.parsing import Typed, typed_event
-from .bodies import Body
+from .bodies import Body, aside
 from .problems import HttpError
 from .writing import line_error
 
@@ -20,7 +21,8 @@ _PAUSED_AFTER: Final = 100
 """Lines that are read before others have their turn on the loop."""
 IDENTITY: Final = ("tenant", "actor")
 """What the key says, so that no line does."""
-Check = Callable[[Sequence[Need]], object]
+Check = Callable[[Sequence[Need] | None], object]
+"""Refuses rights that are not there, and what nobody may send (None)."""
 NeedsOf = Callable[[Any], Sequence[Need] | None]
 
 
@@ -50,12 +52,12 @@ async def read_lines(body: Body | None, *, needs_of: NeedsOf, check: Check) -> L
     if body is None:
         raise InputError("The request has no body.", code="no-body", hint="Send an event as JSON, or one a line.")
     if not body.is_lines:
-        return Lines(_typed(body.text, needs_of, check), [], [])
+        return Lines(await _read(body.text, needs_of, check), [], [])
     typed: list[tuple[int, Typed]] = []
     refused: list[dict[str, Any]] = []
     async for number, line in _paced(_numbered(body.text)):
         try:
-            typed.append((number, _typed(line, needs_of, check)))
+            typed.append((number, await _read(line, needs_of, check)))
         except MetajournalError as error:
             refused.append({"line": number, **line_error(error)})
     return Lines(None, typed, refused)
@@ -74,7 +76,7 @@ async def read_unit(body: Body | None, *, needs_of: NeedsOf, check: Check) -> li
     faults: list[Fault] = []
     async for number, line in _paced(_numbered(body.text) if body.is_lines else [(1, body.text)]):
         try:
-            typed.append(_typed(line, needs_of, check))
+            typed.append(await _read(line, needs_of, check))
         except ForbiddenError:
             raise
         except InvalidEventError as error:
@@ -107,17 +109,26 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _typed(line: str, needs_of: NeedsOf, check: Check) -> Typed:
+async def _read(line: str, needs_of: NeedsOf, check: Check) -> Typed:
+    typed = await aside(partial(_typed, line), len(line))
+    check(needs_of(typed.event))
+    return typed
+
+
+def _typed(line: str) -> Typed:
     typed = typed_event(line)
     _refuse_identity(typed.about)
     if faults := typed.event.validate():
         raise InvalidEventError(faults)
-    needs = needs_of(typed.event)
-    if needs is None:
-        raise ForbiddenError(f"{typed.event.TYPE} cannot be sent over HTTP.", code="not-over-http",
-                             hint="Rights and keys have addresses of their own, below /api/v1/access.")  # fmt: skip
-    check(needs)
     return typed
+
+
+def not_over_http() -> ForbiddenError:
+    """The error of an event that nobody may send."""
+    return ForbiddenError(
+        "Events of rights and keys cannot be sent here.", code="not-over-http",
+        hint="Rights and keys have addresses of their own, below /api/v1/access.",
+    )  # fmt: skip
 
 
 def _refuse_identity(about: Mapping[str, Any]) -> None:

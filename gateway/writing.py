@@ -7,6 +7,7 @@ holds a thread, so as many requests wait at once as come.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +24,8 @@ from ..values import outcome_json
 from .conditions import Wish
 from .earlier import is_same_event
 from .following import Following
-from .problems import HttpError, hint_of
+from .principals import Principals
+from .problems import HttpError, hint_of, told_faults
 from .threads import Readers
 
 PENDING: Final = "pending"
@@ -31,6 +33,8 @@ EVENT_ID: Final = "Metajournal-Event-Id"
 POSITION: Final = "Metajournal-Position"
 OUTCOME: Final = "Metajournal-Outcome"
 REPLAYED: Final = "Idempotency-Replayed"
+_HEARD_S: Final = 1.0
+_ASKED_AGAIN_S: Final = 0.005
 _PAUSED_AFTER: Final = 100
 """Events of a request that are emitted before others have their turn on the loop."""
 
@@ -42,12 +46,14 @@ class Writer:
         journal: where to.
         following: this process's followers.
         readers: the threads that read.
+        principals: whose rights an event may change.
     """
 
-    def __init__(self, journal: Journal, following: Following, readers: Readers) -> None:
+    def __init__(self, journal: Journal, following: Following, readers: Readers, principals: Principals) -> None:
         self._journal = journal
         self._following = following
         self._readers = readers
+        self._principals = principals
         self.leaving = asyncio.Event()
         """Set when the server ends: who waits for a verdict is answered without it."""
 
@@ -86,10 +92,17 @@ class Writer:
             if isinstance(outcome, Duplicate) and tells:
                 raise _told_once()
             answer = await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
+            await self._heard_of(position)
             return replace(answer, value={**answer.value, **(tells or {})})
         except RejectedError as error:
             error.data["headers"] = headers
             raise
+
+    async def _heard_of(self, position: Position) -> None:
+        """Wait a moment until this process knows what an event changed about rights: who is answered may use them."""
+        until = time.monotonic() + _HEARD_S
+        while not self._principals.holds(position) and time.monotonic() < until:
+            await asyncio.sleep(_ASKED_AGAIN_S)
 
     async def _answer(
         self, endpoint: Endpoint, request: Request, event: Event, expected: Any, receipt: Receipt, outcome: Outcome,
@@ -114,7 +127,8 @@ class Writer:
     async def _check_same(self, request: Request, event: Event, expected: Any, outcome: Duplicate) -> None:
         """Refuse a key that belongs to another event. Raises: HttpError: 422."""
         is_same = await self._readers.run(
-            lambda: is_same_event(self._journal, outcome.of, event, actor=request.actor, expected=expected)
+            lambda: is_same_event(self._journal, outcome.of, event, actor=request.actor, expected=expected),
+            asker=request.asker,
         )
         if not is_same:
             raise HttpError(
@@ -156,9 +170,36 @@ class Writer:
             if receipt.pending:
                 with suppress(MetajournalError):
                     await receipt
-        for number, one, receipt in sent:
-            results.append({"line": number, **await self._line_result(request, one, receipt, wish)})
+        verdicts = await self._verdicts([receipt for _, _, receipt in sent], wish.wait_s)
+        for (number, one, receipt), verdict in zip(sent, verdicts, strict=True):
+            result = await self._line_result(request, one, receipt, verdict, waited=wish.wait_s > 0)
+            results.append({"line": number, **result})
         return sorted(results, key=_line)
+
+    async def _verdicts(self, receipts: Sequence[Receipt], wait_s: float) -> list[Outcome | MetajournalError | None]:
+        """The verdicts that come within a time that is the same for all; None: it did not, or the server ends."""
+        if not wait_s:
+            return [None] * len(receipts)
+        asked = {
+            place: asyncio.ensure_future(self._following.verdict(None, receipt, wait_s))
+            for place, receipt in enumerate(receipts) if receipt.acknowledged
+        }  # fmt: skip
+        every = asyncio.gather(*asked.values(), return_exceptions=True)
+        leaving = asyncio.ensure_future(self.leaving.wait())
+        try:
+            waits: set[asyncio.Future[Any]] = {every, leaving}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            every.cancel()
+        found: list[Outcome | MetajournalError | None] = [None] * len(receipts)
+        for place, task in asked.items():
+            if task.done() and not task.cancelled():
+                error = task.exception()
+                if error is not None and not isinstance(error, MetajournalError):
+                    raise error
+                found[place] = task.result() if error is None else error
+        return found
 
     async def unit(self, request: Request, typed: Sequence[Any], wait_s: float) -> dict[str, Any]:
         """Write events as one unit; once this is answered, whoever reads sees all of them.
@@ -172,7 +213,7 @@ class Writer:
         """
         events = [(one.event, one.about) for one in typed]
         said = {"tenant": request.tenant, "actor": request.actor, "event_time": request.at_ms}
-        unit = await self._readers.run(lambda: self._journal.emit_unit(events, **said))
+        unit = await self._readers.run(lambda: self._journal.emit_unit(events, **said), asker=request.asker)
         for position in {(one.position.topic, one.position.partition): one.position for one in unit.receipts}.values():
             await self._following.shown(position, wait_s)
         results = []
@@ -187,18 +228,20 @@ class Writer:
             await asyncio.sleep(0)
         return self._journal.emit(typed.event, **about)
 
-    async def _line_result(self, request: Request, typed: Any, receipt: Receipt, wish: Wish) -> dict[str, Any]:
+    async def _line_result(
+        self, request: Request, typed: Any, receipt: Receipt, outcome: Outcome | MetajournalError | None, *,
+        waited: bool,
+    ) -> dict[str, Any]:  # fmt: skip
         about = _sent(typed, receipt)
         try:
             position = receipt.position if receipt.acknowledged else await receipt
         except MetajournalError as error:
             return {**about, **line_error(error)}
         result = {"ok": True, **about, "position": str(position)}
-        if not wish.wait_s:
-            return result
-        outcome = await self._unless_leaving(self._following.verdict(None, receipt, wish.wait_s))
         if outcome is None:
-            return {**result, "outcome": PENDING}
+            return {**result, "outcome": PENDING} if waited else result
+        if isinstance(outcome, MetajournalError):
+            return {**result, **line_error(outcome)}
         judged: Any = outcome
         if isinstance(outcome, Duplicate):
             judged = outcome.original
@@ -224,7 +267,7 @@ def _line(result: Mapping[str, Any]) -> int:
 
 def line_error(error: MetajournalError) -> dict[str, Any]:
     """Why a line was not sent."""
-    faults = [{"field": fault.field, "message": fault.message} for fault in error.data.get("faults", ())]
+    faults = told_faults(error.data.get("faults", ()))
     more = {"faults": faults} if faults else {}
     return {"ok": False, "error": {"code": error.code, "message": error.message, "hint": hint_of(error), **more}}
 

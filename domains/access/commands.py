@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from difflib import get_close_matches
+from time import time_ns
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -210,6 +211,8 @@ def issue_key(
     elif result["ok"]:
         print_line(issued.key.text)
         note("Keep it: it is not stored anywhere, and is not shown again.")
+        if limit_ms is not None and limit_ms <= time_ns() // 1_000_000:
+            note(f"It is refused already: {time_text(limit_ms)} has passed.")
     else:
         console().print(_line(result), soft_wrap=True)
     return FINE if result["ok"] else PROBLEM

@@ -19,6 +19,7 @@ from ...lake.tables import Lake
 from ...producers.topics import Epochs
 from ...rules.entity import EntityRow
 from ...schemas.errors import UnavailableError
+from ...schemas.positions import Position
 from ...schemas.settings import Settings
 from .domain import DOMAIN
 from .keys import KeyText, parse_key
@@ -79,6 +80,7 @@ class Directory:
         topic = settings.journal.topics.journal(DOMAIN.name)
         if topic not in epochs:
             raise epochs.not_served(DOMAIN.name, "journal.access")
+        self._name = topic
         self._stale_s, self._clock, self._on_change = stale_s, clock, on_change
         self._lock = threading.Lock()
         self._standing = Standing()
@@ -174,6 +176,13 @@ class Directory:
         """Why the topic itself is not read at the moment, so that the lake is looked at instead."""
         problem = self._topic.problem
         return None if problem is None else problem.message
+
+    def holds(self, position: Position) -> bool:
+        """Whether an event of access is in what is known; of any other topic all are."""
+        if position.topic != self._name:
+            return True
+        with self._lock:
+            return self._standing.taken[position.partition] > position.value
 
     def wait(self, timeout_s: float) -> None:
         """Wait until all is known that the topic holds now. Raises: RightsNotHeardError: it is not in time."""

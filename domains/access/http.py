@@ -6,12 +6,13 @@ giver may do. Source: the page of access, "Rights".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Request
-from ...schemas.errors import ForbiddenError, UnknownEntityError
+from ...schemas.errors import ForbiddenError, InputError, UnknownEntityError
+from ...schemas.limits import MAX_ENTRIES
 from ...schemas.urn import Urn
 from .client import checked_action, checked_grants, checked_name
 from .events import (
@@ -112,6 +113,13 @@ def _end_key(request: Request) -> KeyRevoked:
     return KeyRevoked(key_urn(request.parts["principal"], request.parts["key"]))
 
 
+def _check_count(given: Sequence[Any], what: str) -> None:
+    """Refuse more than an event holds before any of it is looked at. Raises: InputError."""
+    if len(given) > MAX_ENTRIES:
+        text = f"A request has at most {MAX_ENTRIES:,} {what}, this one {len(given):,}."
+        raise InputError(text, code="too-many", hint="Send several requests.")
+
+
 def _define(request: Request) -> RoleDefined:
     return RoleDefined(request.entity, [checked_action(action) for action in request.body.actions])
 
@@ -121,6 +129,7 @@ def _end_role(request: Request) -> RoleDeleted:
 
 
 def _pairs(request: Request) -> list[tuple[str, str]]:
+    _check_count(request.body.grants, "grants")
     return [(grant.role, grant.pattern) for grant in request.body.grants]
 
 
@@ -142,10 +151,11 @@ def _check_role(journal: Any, request: Request) -> None:
     check_definition(request, request.parts["role"], request.body.actions)
 
 
-def check_definition(request: Request, role: str, named: Iterable[str]) -> None:
+def check_definition(request: Request, role: str, named: Sequence[str]) -> None:
     """Whoever defines a role gives what it allows to all who have it."""
     from .rights import Rights
 
+    _check_count(named, "actions")
     actions = frozenset(checked_action(action) for action in named)
     _check_covers(request, Rights([(role, "*")], {role: actions}), f"role {role}")
 
@@ -184,6 +194,7 @@ def _one_principal(journal: Any, request: Request) -> Answer:
 
 
 def _keys(journal: Any, request: Request) -> Answer:
+    _one_principal(journal, request)
     found = journal.access.keys(request.parts["principal"], tenant=request.tenant)
     return Answer([{**key_json(one), "use": one.use} for one in found])
 
@@ -216,11 +227,11 @@ def _nothing(request: Request) -> Sequence[Need]:
 def _write(
     method: str, path: str, about: str, event: Callable[[Request], Any], *, body: Any = None,
     check: Callable[[Any, Request], None] | None = None, urn: Callable[[Mapping[str, str]], Urn] = _principal,
-    created: int = 200, optional: bool = False,
+    created: int = 200, optional: bool = False, creates: bool = False,
 ) -> Endpoint:  # fmt: skip
     return Endpoint(
         method, _AT + path, about, WRITE, event=event, check=check, body=body, optional_body=optional, urn=urn,
-        answer=_RESULT, created=created, audited="rights",
+        answer=_RESULT, created=created, creates=creates, audited="rights",
     )  # fmt: skip
 
 
@@ -232,7 +243,8 @@ ENDPOINTS: Final = (
         answer=list[dict[str, Any]],
     ),
     Endpoint("GET", _AT + _OF, "A principal.", read=_one_principal, urn=_principal, answer=_RESULT),
-    _write("POST", _OF, "Register a principal, or enable it again.", _register, check=check_holder, created=201),
+    _write("POST", _OF, "Register a principal, or enable it again.", _register, check=check_holder, created=201,
+           creates=True),
     _write("DELETE", _OF, "Disable a principal: its keys end permanently.", _disable),
     _write("POST", f"{_OF}/grants", "Grant roles on patterns.", _grant, body=GrantsBody, check=check_grant),
     _write("DELETE", f"{_OF}/grants", "Take all grants away.", _take_all),
@@ -249,7 +261,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{_AT}/roles", "All roles with what they allow.", read=_roles, needs=_any_access,
              answer=list[dict[str, Any]]),
     _write("POST", "/roles/{role}", "Define a role, or define it anew.", _define, body=RoleBody, check=_check_role,
-           urn=_role),
+           urn=_role, creates=True),
     _write("DELETE", "/roles/{role}", "Delete a role; its name never returns.", _end_role, urn=_role),
 )  # fmt: skip
 """The rows of access."""

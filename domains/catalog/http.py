@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...schemas.endpoints import DELETE, READ, SYSTEM, WRITE, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.hashing import canonical_json, digest
 from ...schemas.urn import Urn
 from ...values import metadata_json, moment, point
 from .domain import PROGRAM_TYPES
@@ -149,8 +150,7 @@ def _system(journal: _Searching, request: Request) -> Answer:
     named = {key: found.properties[key] for key in sorted(found.properties)}
     if _PROGRAM in named and not request.may(READ, Urn.parse(named[_PROGRAM])):
         del named[_PROGRAM]
-    written = [named.get(key, "") for key in ("last_update_time", "latest_write_time")]
-    return Answer(named, etag="-".join(written), weak=True)
+    return Answer(named, etag=digest(canonical_json(named)).hex(), weak=True)
 
 
 def _search(journal: _Searching, request: Request) -> Answer:
@@ -158,7 +158,8 @@ def _search(journal: _Searching, request: Request) -> Answer:
     target = request.choice("target", ("all", *_TARGETS), "all")
     found = journal.search(
         request.query.get("query", ""), namespace=request.parts["ns"], tenant=request.tenant,
-        kinds=list(_TARGETS) if target == "all" else [target], at_least=request.at_least or None, limit=_PAGE,
+        kinds=list(_TARGETS) if target == "all" else [target], at_least=request.at_least or None,
+        limit=request.whole("limit", _PAGE, _PAGE),
         cursor=request.query.get("cursor"), within=request.within,
     )  # fmt: skip
     names = list(dict.fromkeys(hit.name for hit in found.hits))
@@ -225,6 +226,7 @@ ENDPOINTS: Final = (
         query=(
             Parameter("query", "As /api/v1/search has it."),
             Parameter("target", "app, program, dataset or stream; all of them if omitted."),
+            Parameter("limit", "Most entities of a page.", int),
             Parameter("cursor", "Of the page before."),
         ),
     ),

@@ -166,6 +166,8 @@ class Feed:
             if self._number < ring.first:
                 await self._fall_back(send)
             is_more, chunk = self._next()
+            if self._ended.done():
+                return
             if chunk:
                 await self._send(send, chunk)
             if is_more:

@@ -36,12 +36,14 @@ class FeedReply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         if self._feed is None:
+            await send(head)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
-        self._feeds.opened(self._feed)
+        self._feeds.opened(self._feed)  # before anything is waited for: whoever comes next is counted behind it
         try:
+            await send(head)
             await self._feed.serve(receive, send, scope.get("extensions", {}).get(ABORT, _nothing))
         finally:
             self._feeds.closed(self._feed)
@@ -66,6 +68,7 @@ async def feed_reply(
     """
     feeds.check_room(reader.asker)
     shown = await feeds.shown(wait_s)
+    feeds.check_room(reader.asker)  # others have opened theirs meanwhile
     since = shown.cuts.read(last_id) if last_id else None
     return FeedReply(feeds, None if only_head else Feed(feeds, shown, reader, since), logged)
 

@@ -99,6 +99,8 @@ class Source:
                 self._had = None
             except MetajournalError as error:
                 _log.warning("The feed waits: %s", error.message, extra={"data": {"code": error.code}})
+            except Exception:  # a fault of ours: all feeds would wait for good if the thread ended
+                _log.exception("Reading for the feeds failed, and is tried again.")
             self._closing.wait(_AGAIN_S)
 
     def _read(self) -> None:

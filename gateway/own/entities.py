@@ -12,6 +12,8 @@ from ...values import moment, point
 from .rows import AS_AT, AS_OF, shown_row
 
 _ROWS: Final = 1_000
+_BACK: Final = frozenset({"before", "cursor"})
+"""What asks for earlier changes, to which none comes any more."""
 
 
 def _show(row: EntityRow, request: Request, journal: Any) -> Answer:
@@ -26,7 +28,7 @@ def history(journal: Journal, request: Request, most: int = 100) -> Answer:
     """
     limit, before = request.whole("limit", most, _ROWS), None
     if "before" in request.query or "cursor" in request.query:
-        name = "before" if "before" in request.query else "cursor"
+        name = "cursor" if "cursor" in request.query else "before"  # the next page's address has both
         before = request.whole(name, 0, (1 << 63) - 1, least=0)
     as_of = moment(request.query["as_of"]) if "as_of" in request.query else None
     rows = journal.history(request.entity, limit=limit + 1, before=before, as_of=as_of, tenant=request.tenant)
@@ -76,7 +78,7 @@ ENTITIES: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/history/{urn}", "The changes of an entity, oldest first; pages go back from the newest.",
-        read=history, answer=list[dict[str, Any]],
+        read=history, is_whole=lambda request: not _BACK & request.query.keys(), answer=list[dict[str, Any]],
         query=(
             Parameter("limit", "Most changes of a page.", int),
             Parameter("before", "Only changes below this logical timestamp.", int),
@@ -85,6 +87,7 @@ ENTITIES: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/diff/{urn}", "Two states of an entity, and how they differ.", read=diff,
+        is_whole=lambda request: "to" not in request.query,
         answer=dict[str, Any],
         query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
     ),

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...client import Journal
-from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
-from ...schemas.errors import UnknownEventError
-from ...schemas.urn import Urn
+from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.errors import UnavailableError, UnknownEventError
 from ...tracing import Step, Trace
 from ...values import trace_json
-from .rows import may_name
+from .rows import may, may_name
 
 _SHELVED: Final = "shelved"
 
@@ -26,11 +25,17 @@ def trace_of(journal: Journal, request: Request, wanted: str) -> Trace:
         wanted: its id or position.
     Raises:
         UnknownEventError: there is none, it is another tenant's, or it speaks of what may not be read.
+        UnavailableError: whether there is one is not known yet.
         InputError: the text is neither.
     """
     try:
         trace = journal.why(wanted)
-    except UnknownEventError:
+    except UnknownEventError as error:
+        if error.data.get("whole") is False:
+            raise UnavailableError(
+                "The lake does not have that event, and what the journal has beyond it could not be read in time.",
+                code="not-yet-visible", hint="Ask again in a while: the stream is far behind.",
+            ) from None  # fmt: skip
         raise _unknown(wanted) from None
     steps = tuple(_readable(step, request) for step in trace.steps if _is_shown(step, request))
     if not steps:
@@ -39,10 +44,13 @@ def trace_of(journal: Journal, request: Request, wanted: str) -> Trace:
 
 
 def _is_shown(step: Step, request: Request) -> bool:
-    """Whether all that an event speaks of may be read; nothing vouches for what a shelved record says."""
+    """Whether all that an event speaks of may be read, or it names the asker as its actor and is about what they may
+    write; nothing vouches for what a shelved record says."""
     if step.tenant != request.tenant or step.outcome == _SHELVED:
         return False
-    return all(request.may(READ, Urn.parse(entity)) for entity in step.entities)
+    if step.actor == request.actor and all(may(request, WRITE, entity) for entity in step.entities):
+        return True
+    return all(may(request, READ, entity) for entity in step.entities)
 
 
 def _readable(step: Step, request: Request) -> Step:
@@ -56,7 +64,7 @@ def _unknown(wanted: str) -> UnknownEventError:
 
 
 def _needs(request: Request) -> tuple[Need, ...]:
-    return (Need(READ),)
+    return ()  # whoever writes may see what became of it; of others' events what may be read is shown
 
 
 EVENTS: Final = (

@@ -59,6 +59,16 @@ def may_name(value: Any, request: Request) -> bool:
         return True
 
 
+def may(request: Request, action: str, entity: str) -> bool:
+    """Whether an entity may be acted on that a record names: who writes past our client may call it anything, and that
+    nobody may read.
+    """
+    try:
+        return request.may(action, Urn.parse(entity))
+    except InvalidUrnError:
+        return False
+
+
 def shown_row(row: EntityRow, request: Request) -> dict[str, Any]:
     """An entity's row as JSON, without what its record says by the name of another one that may not be read."""
     value = entity_json(row)

@@ -56,7 +56,7 @@ def _history(journal: Journal, request: Request) -> Shown:
         changes.append({"row": row, "differences": _differences(before, row) if place or answer.next is None else None})
     before = None if answer.next is None else {"before": answer.next["cursor"]}
     values = {
-        "urn": request.entity, "changes": changes[::-1],
+        "urn": request.entity, "changes": changes[::-1], "is_behind": bool(request.at_least),
         "next": None if before is None else address_of("/history", request.entity, **before),
     }  # fmt: skip
     return Shown("history.html", values)
@@ -92,8 +92,11 @@ def _said(metadata: Any) -> dict[str, Any]:
 
 def _diff(journal: Journal, request: Request) -> Shown:
     shown = diff(journal, request).value
-    sides = {"before": shown["from"], "after": shown["to"]}
-    return Shown("diff.html", {"urn": request.entity, **sides, "differences": _differences(shown["from"], shown["to"])})
+    values = {
+        "urn": request.entity, "before": shown["from"], "after": shown["to"], "is_behind": bool(request.at_least),
+        "differences": _differences(shown["from"], shown["to"]),
+    }  # fmt: skip
+    return Shown("diff.html", values)
 
 
 ENTITY: Final = Page(
@@ -105,13 +108,15 @@ HISTORY: Final = Page(
     "/history/{urn}",
     "The changes of an entity, newest first.",
     show=_history,
+    includes_own=True,
     query=(Parameter("before", "Only changes below this logical timestamp."),),
 )
-STATES: Final = Page("GET", "/states/{urn}", "The points at which an entity changed.", data=_states)
+STATES: Final = Page("GET", "/states/{urn}", "The points at which an entity changed.", data=_states, includes_own=True)
 DIFF: Final = Page(
     "GET",
     "/diff/{urn}",
     "Two states of an entity, and how they differ.",
     show=_diff,
+    includes_own=True,
     query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
 )

@@ -23,8 +23,7 @@ from ...schemas.errors import MetajournalError
 from ...schemas.pages import Page, Shown
 from ...schemas.positions import EPOCH_SHIFT, Cut
 from ...schemas.rejections import next_step
-from ...schemas.urn import Urn
-from ..own.rows import may_name
+from ..own.rows import may, may_name
 from .rebuilds import rebuilds
 
 _GOOD_S: Final = 2.0
@@ -137,23 +136,19 @@ def _pipeline(journal: Journal, request: Request) -> Shown:
         problem = error.message
     shown = [
         (name, one if may_name(one.detail, request) else one._replace(detail=None))
-        for name, one in refused.events if all(_may(request, entity) for entity in one.entities)
+        for name, one in refused.events if all(may(request, READ, entity) for entity in one.entities)
     ]  # fmt: skip
     unfinished, unknown = rebuilds(journal, told.ends)
     values = {
         "rebuilds": unfinished, "unknown": unknown, "next_step": next_step, "freshness": told,
         "places": sorted(told.ends), "refused": shown, "hidden": len(shown) < len(refused.events),
-        "shelved": refused.shelved, "problem": problem, "days": _DAYS,
+        "looked": len(refused.events), "shelved": refused.shelved, "problem": problem, "days": _DAYS,
     }  # fmt: skip
     return Shown("pipeline.html", values)
 
 
 def _refused(view: View | None, request: Request, since_ms: int) -> Refused:
     return Refused([], 0) if view is None else refused_events(view, request.tenant, since_ms, _EVENTS)
-
-
-def _may(request: Request, entity: str) -> bool:
-    return request.may(READ, Urn.parse(entity))
 
 
 def _may_see(request: Request) -> Sequence[Need]:

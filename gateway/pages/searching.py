@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlencode
 
@@ -11,8 +12,9 @@ from ...client import Journal
 from ...indexer.search.options import Sort
 from ...indexer.search.results import TIER_NAMES
 from ...schemas.endpoints import READ, Need, Parameter, Request
-from ...schemas.errors import InputError, MetajournalError, UnavailableError
+from ...schemas.errors import InputError, MetajournalError, NotYetVisibleError, UnavailableError
 from ...schemas.pages import Page, Shown
+from ..own_writes import OWN_S
 from .home import shown_problem
 
 _HITS: Final = 20
@@ -37,21 +39,27 @@ class Link(NamedTuple):
 
 def _search(journal: Journal, request: Request) -> Shown:
     asked = {name: request.query.get(name, "") for name in _ASKED}
-    found, status, is_typing = None, 200, "typing" in request.query
+    found, status, is_typing, is_behind = None, 200, "typing" in request.query, False
     problem: MetajournalError | None = None
+    search = partial(
+        journal.search, asked["query"], namespace=asked["namespace"] or None, kinds=asked["kind"] or None,
+        scope=asked["scope"] or None, tenant=request.tenant, limit=_HITS, cursor=request.query.get("cursor"),
+        sort=cast(Sort, asked["sort"] or "relevance"), facets=True, within=request.within, paging=not is_typing,
+    )  # fmt: skip
+    own = () if is_typing or "cursor" in request.query else request.at_least
     try:
-        found = journal.search(
-            asked["query"], namespace=asked["namespace"] or None, kinds=asked["kind"] or None,
-            scope=asked["scope"] or None, tenant=request.tenant, limit=_HITS, cursor=request.query.get("cursor"),
-            sort=cast(Sort, asked["sort"] or "relevance"), facets=True, within=request.within, paging=not is_typing,
-        )  # fmt: skip
+        try:
+            found = search(at_least=own, timeout_s=OWN_S) if own else search()
+        except NotYetVisibleError:
+            found, is_behind = search(), True
     except UnavailableError as error:
         problem, status = error, 503
     except InputError as error:
         problem, status = error, 400
     values: dict[str, Any] = {
         "asked": asked, "found": found, "problem": shown_problem(problem), "orders": _ORDERS, "scopes": _SCOPES,
-        "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked), "keys": [], "whole": None,
+        "is_behind": is_behind, "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked), "keys": [],
+        "whole": None,
     }  # fmt: skip
     if found is not None:
         values["keys"] = _matching_keys(journal, request, asked["query"])
@@ -126,7 +134,7 @@ def _may_read(request: Request) -> Sequence[Need]:
 
 SEARCH: Final = Page(
     "GET", "/search", "Entities that match a query, with the reasons.", show=_search, needs=_may_read, menu="Search",
-    waits_itself=True,
+    waits_itself=True, includes_own=True,
     query=(
         Parameter("query", "As /api/v1/search has it."), Parameter("namespace", "Only of this namespace."),
         Parameter("kind", "Only of this kind."), Parameter("scope", "USER or SYSTEM."), Parameter("sort", "The order."),

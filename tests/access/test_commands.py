@@ -54,6 +54,8 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     assert "No role is called" not in installation.metajournal("access", "grant", "ada", "Admin", "--on", "*").stderr
     mistyped = installation.metajournal("access", "grant", "ada", "developper", "--on", "*")
     assert (mistyped.returncode, "Did you mean developer?" in mistyped.stderr) == (0, True)
+    dead = installation.metajournal("access", "issue-key", "ada", "--not-after", "2020-01-01")
+    assert (dead.returncode, "It is refused already: 2020-01-01" in dead.stderr) == (0, True)
     late = said(installation, "issue-key", "nobody", code=1)
     assert (late["reason"], "key" in late) == ("unknown-entity", False)
     told = installation.metajournal("access", "issue-code", "nobody")

@@ -101,6 +101,7 @@ def test_the_actions_are_those_of_the_page() -> None:
     assert declared.READ_PIPELINE == "ReadPipeline"
 
 
+@pytest.mark.thorough
 @given(GRANTS)
 @settings(max_examples=examples(120), deadline=None)
 def test_what_may_be_done_is_what_the_page_says(grants: list[tuple[str, str]]) -> None:
@@ -234,6 +235,7 @@ def test_a_pattern_covers_another_exactly_if_it_takes_in_all_of_it(role: str) ->
         assert rights[own].covers(rights[other]) == (by_pattern[other] <= by_pattern[own]), (own, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("role", ["admin", "analyst", "guard"])
 def test_within_is_what_may_be_done_with_each_pattern(role: str) -> None:
     for pattern, action in product(PATTERNS, ["Read", "Write", "ReadAccess", "WriteSystem"]):

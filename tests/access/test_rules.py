@@ -373,6 +373,7 @@ class AgainstThePlainModel(RuleBasedStateMachine):
         assert roles == {role_urn(role): actions for role, actions in self.model.roles.items()}
 
 
+@pytest.mark.thorough
 def test_whatever_comes_is_judged_as_the_plain_model_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MAX_KEYS", 2)
     monkeypatch.setattr(rules, "MAX_GRANTS", 3)

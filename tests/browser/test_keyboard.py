@@ -46,6 +46,7 @@ def tab_to(page: Page, text: str) -> None:
 @pytest.mark.parametrize("path", ["/", "/search?query=orders", f"/entity/{ORDERS}", f"/history/{ORDERS}", "/register"])
 def test_everything_is_reached_in_the_order_of_the_page_and_seen(root: Visitor, path: str) -> None:
     page = root.go(path)
+    expect(page.locator("[data-part]:not([data-started])")).to_have_count(0)
     reached = []
     while (focus := tab(page)) is not None:
         reached.append(focus)

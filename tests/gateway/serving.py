@@ -19,6 +19,7 @@ from metajournal.commands.serving import principals_of
 from metajournal.domains.access.rights import Rights
 from metajournal.gateway.principals import Principal, Principals
 from metajournal.gateway.server import Serving, serving_settings, uvloop_runner
+from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import (
     ElasticsearchSettings,
     GatewaySettings,
@@ -54,6 +55,9 @@ class PlainPrincipals:
 
     def heard(self) -> bool:
         return self.is_heard
+
+    def holds(self, position: Position) -> bool:
+        return True
 
     def close(self) -> None:
         """Nothing is open."""

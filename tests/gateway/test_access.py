@@ -50,7 +50,8 @@ def made(server: Served, root: str, name: str, *grants: tuple[str, str]) -> str:
         assert granted(server, root, name, *grants).status == 200
     answer = server.post(f"{AT}/principals/{name}/keys", {"label": "test"}, key=root)
     assert answer.status == 201
-    return key_of(server, answer.json["key"])
+    assert server.get(f"{AT}/me", key=answer.json["key"]).status == 200, "whoever is answered may use it"
+    return str(answer.json["key"])
 
 
 def granted(server: Served, key: str, name: str, *grants: tuple[str, str]) -> Got:
@@ -77,12 +78,35 @@ def test_a_principal_gets_a_grant_and_a_key_and_loses_them(server: Served, root:
     assert server.get(at, key=key).status == 200
     assert code(server.post("/api/v1/entities/dataset:other/orders", key=key)) == (403, "forbidden")
     assert server.delete(f"{AT}/principals/ada/grants/developer/dataset:sales%2F*", key=root).status == 200
-    eventually(lambda: server.get(at, key=key).status == 403)
+    assert server.get(at, key=key).status == 403
     [shown] = server.get(f"{AT}/principals/ada/keys", key=root).json
     assert (shown["label"], shown["use"]) == ("test", "key")
     assert "hash" not in shown
     assert server.delete(f"{AT}/principals/ada/keys/{shown['id']}", key=root).status == 200
-    eventually(lambda: server.get(at, key=key).status == 401)
+    assert server.get(at, key=key).status == 401
+    assert code(server.get(f"{AT}/principals/of-nobody/keys", key=root)) == (404, "unknown-entity")
+
+
+def test_what_may_be_made_once_is_made_once(server: Served, root: str) -> None:
+    at = f"{AT}/principals/once"
+    assert code(server.post(at, key=root, If_Match="*")) == (412, "stale-entity")
+    assert server.post(at, key=root, If_None_Match="*").status == 201
+    assert code(server.post(at, key=root, If_None_Match="*")) == (412, "stale-entity")
+    assert server.post(at, key=root, If_Match="*").status == 200
+    role, allows = f"{AT}/roles/once", {"actions": ["ReadEntity"]}
+    assert server.post(role, allows, key=root, If_None_Match="*").status == 200
+    assert code(server.post(role, allows, key=root, If_None_Match="*")) == (412, "stale-entity")
+
+
+def test_who_may_only_write_sees_what_became_of_an_event(server: Served, root: str) -> None:
+    server.post(f"{AT}/roles/writer", {"actions": ["WriteEntity"]}, key=root)
+    key = made(server, root, "writes", ("writer", "dataset:written/*"))
+    sent = server.post("/api/v1/entities/dataset:written/a", key=key, Prefer="respond-async")
+    assert sent.status == 202
+    told = server.get(sent.headers["location"], key=key)
+    assert (told.status, [one["position"] for one in told.json["places"]]) == (200, [sent.json["position"]])
+    others = server.post("/api/v1/entities/dataset:written/b", key=root)
+    assert code(server.get(f"/api/v1/events/{others.json['event_id']}", key=key)) == (404, "unknown-event")
 
 
 def test_a_disabled_principal_is_nobody(server: Served, root: str) -> None:
@@ -145,6 +169,15 @@ def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
     refused = server.post("/api/v1/events", event, key=root)
     assert code(refused) == (403, "not-over-http")
     assert "/api/v1/access" in refused.json["hint"]
+
+
+def test_more_than_an_event_holds_is_refused_before_any_of_it_is_looked_at(server: Served, root: str) -> None:
+    many = [{"role": "analyst", "pattern": f"*:a{number}/*"} for number in range(5_000)]
+    assert code(server.post(f"{AT}/principals/gina/grants", {"grants": many}, key=root)) == (400, "too-many")
+    assert code(server.post(f"{AT}/roles/many", {"actions": ["ReadEntity"] * 5_000}, key=root)) == (400, "too-many")
+    after = [f"dataset.a.d{number}" for number in range(5_000)]
+    refused = server.post("/v3/namespaces/a/datasets/d/lineage/next", {"after": after}, key=root)
+    assert (refused.status, "not at 5,000" in refused.json["detail"]) == (400, True)
 
 
 def test_a_urn_in_the_query_does_not_stand_for_another_principal(server: Served, root: str) -> None:

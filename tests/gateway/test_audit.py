@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -63,6 +65,26 @@ def test_the_topic_is_made_at_the_first_start_and_kept_ninety_days(server: Serve
     configure(admin, [topic], {"retention.ms": "1000000"}, 10)
     ensure_audit_topic(gateway_settings)
     assert eventually(lambda: configs(admin, [topic], 10)[topic]["retention.ms"] == "1000000")
+
+
+@pytest.mark.services
+def test_each_refused_event_is_recorded_once(server: Served, gateway_settings: Settings) -> None:
+    """A line that tries to change rights too; an event alone, or a unit, is its request."""
+    tags: dict[str, Any] = {"type": "TagsAdded", "entity": "dataset:team-b/d", "tags": ["x"]}
+    rights: dict[str, Any] = {"type": "RolesGranted", "principal": "access-principal:m", "grants": [["admin", "*"]]}
+    own = {**tags, "entity": "dataset:team-a/d"}
+    lines = {
+        "lines": ("/api/v1/events", [tags, rights, own]), "alone": ("/api/v1/events", [rights]),
+        "unit": ("/api/v1/events?unit", [own, tags]),
+    }  # fmt: skip
+    for name, (path, events) in lines.items():
+        kind = "application/json" if len(events) == 1 else "application/x-ndjson"
+        body = "\n".join(map(json.dumps, events)).encode()
+        server.post(path, body, key=TEAM_A, Content_Type=kind, X_Request_Id=f"each-{name}")
+    assert server.post(TAGS, ["x"], key=TEAM_A, X_Request_Id="each-last").status == 403
+    of_request(gateway_settings, "each-last")
+    counted = Counter(one["request_id"] for one in recorded(gateway_settings))
+    assert {name: counted[f"each-{name}"] for name in lines} == {"lines": 2, "alone": 1, "unit": 1}
 
 
 @pytest.mark.services
@@ -216,23 +238,27 @@ def record(number: int) -> Record:
     return Record(REFUSED, "GET /x", "Read", None, 401, f"r{number}", None, 0)
 
 
+@pytest.mark.thorough
 def test_without_kafka_refusals_wait_for_nothing_and_reads_are_refused() -> None:
     """More than the client's queue holds, to a broker that is not there."""
     figures = GatewayFigures()
 
-    async def ask() -> float:
+    async def ask() -> list[float]:
         settings = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
         audit = Audit(settings, "reads", figures)
-        slowest = 0.0
+        took = []
         for number in range(12_000):
             began = time.perf_counter()
             audit.note(record(number))
-            slowest = max(slowest, time.perf_counter() - began)
+            took.append(time.perf_counter() - began)
         with pytest.raises(UnauditedError):
             await audit.stored(record(-1))
         await audit.close()
-        return slowest
+        return took
 
-    assert asyncio.run(ask()) < 1
+    took = asyncio.run(ask())
+    # One call may be interrupted by a busy machine; waiting is what those past a full queue would have in common.
+    assert statistics.median(took[10_000:]) < 0.01
+    assert max(took) < 5
     lost = figures.figures.snapshot()[0][AUDIT_LOST]
     assert sum(lost.values()) >= 2_001

@@ -67,7 +67,20 @@ def test_system_properties_stand_apart(server: Served, form: str) -> None:
     assert found.status == 200
     assert found.json["created_by"] == "tests"
     assert found.headers["etag"].startswith("W/")
+    assert server.get(f"{at}/properties/system", If_None_Match=found.headers["etag"]).status == 304
     assert server.get(f"{at}/properties").json == {}
+
+
+def test_what_a_follower_has_is_not_waited_for_in_the_lake(server: Served) -> None:
+    """No stream runs here: what the partition of the entity holds is there, what another one holds is not yet."""
+    at, _ = registered(server, "datasets/{}", "ahead")
+    own = server.post(f"{at}/tags", ["x"]).json["position"]
+    found = server.get(f"{at}/properties/system", Metajournal_At_Least=own)
+    assert (found.status, found.json["created_by"]) == (200, "tests")
+    topic, partition, value = own.split("/")
+    other = f"{topic}/{(int(partition) + 1) % 2}/{value}"
+    missing = server.get(f"{at}/properties/system", Metajournal_At_Least=other)
+    assert (missing.status, missing.json["code"]) == (503, "not-yet-visible")
 
 
 def test_an_unknown_entity_is_404_for_every_row(server: Served, form: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +13,14 @@ from hypothesis import strategies as st
 
 from metajournal.consumers.every_change import entities_of
 from metajournal.consumers.records import Change
+from metajournal.domains.access.rights import Rights
+from metajournal.gateway.feed import reader, source
 from metajournal.gateway.feed.cuts import Cuts, Topic, mark_of
+from metajournal.gateway.feed.feeds import Shown
+from metajournal.gateway.feed.reader import Feed, Reader
 from metajournal.gateway.feed.ring import Entry, Ring, keys_of, merged
+from metajournal.gateway.feed.source import Source
+from metajournal.gateway.principals import Principal
 from metajournal.schemas.endpoints import in_namespace
 from metajournal.schemas.errors import InputError
 from metajournal.schemas.positions import Position
@@ -141,3 +149,55 @@ def test_what_is_found_by_keys_is_what_a_look_at_each_finds(
         number for number in range(first, ring.next)
         if keys is None or not keys.isdisjoint(keys_of(ring[number].subject))
     ]  # fmt: skip
+
+
+def test_a_feed_whose_reader_may_not_read_any_longer_ends_also_where_its_beat_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It looked again at once, for good, and nothing else had its turn."""
+    monkeypatch.setattr(reader, "BEAT_S", 0.0)
+    asked = 0
+
+    def nobody() -> None:
+        nonlocal asked
+        asked += 1
+        assert asked < 10, "it is asked again and again"
+
+    async def served() -> list[bytes]:
+        ring = Ring(CUTS, 10)
+        ring.begin(dict.fromkeys(PLACES, 0))
+        wants: Any = SimpleNamespace(keys=None)
+        asks = Reader(nobody, Principal("default", "a", "k", Rights([("admin", "*")], {})), wants)
+        feeds: Any = SimpleNamespace(news=asyncio.get_running_loop().create_future())
+        feed = Feed(feeds, Shown((), CUTS, ring), asks, None)
+        ring.add(entry(PLACES[0], 0))
+        sent: list[bytes] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message["body"])
+
+        await feed._send_all(send)
+        return sent
+
+    assert [chunk[:6] for chunk in asyncio.run(served())] == [b"retry:", b": beat"]
+
+
+def test_a_fault_of_ours_does_not_end_the_thread_that_reads_for_the_feeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = asyncio.Event()
+    attempts = 0
+
+    def failing(reads: Source) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 3:
+            reads._loop.call_soon_threadsafe(tried.set)
+        raise KeyError("a fault of ours")
+
+    async def read() -> None:
+        monkeypatch.setattr(source, "_AGAIN_S", 0.001)
+        monkeypatch.setattr(Source, "_read", failing)
+        reads = Source(None, lambda items: None, 1)  # type: ignore[arg-type]
+        await asyncio.wait_for(tried.wait(), 30)
+        await asyncio.to_thread(reads.close)
+
+    asyncio.run(read())

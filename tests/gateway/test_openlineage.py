@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,9 @@ from metajournal import EntityDeleted, EntityRegistered, Journal, dataset
 from metajournal.domains.access.rights import Rights
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import run
+from metajournal.domains.lineage.receiving import RECEIVING
 from metajournal.gateway.principals import Principal
+from metajournal.schemas.endpoints import Request
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
 from tests.gateway.openlineage_client import BATCH, LINEAGE, client, entity, event, plain
@@ -128,6 +131,9 @@ HOSTILE: dict[str, tuple[Any, int, str]] = {
     "our own facet names no run, and nothing happened": (
         event(eventType="RUNNING", run={"runId": "r", "facets": {"metajournal_run": {"run": "repo:a"}, "x": {"a": 1}}}),
         400, "no-run-event"),
+    "accesses that are none": (
+        event(run={"runId": "r", "facets": {"metajournal_run": {"run": "run:a/b/workflow/c/d", "accesses": [{}] * 9}}}),
+        400, "no-run-event"),
     "our own facet is odd": (
         event(run={"runId": "r", "facets": {"metajournal_run": {"run": "run:a/b/workflow/c/d", "accesses": [1]}}}),
         400, "no-run-event"),
@@ -169,6 +175,34 @@ def test_facets_beyond_what_an_entity_holds_are_left_out(server: Served) -> None
     assert set(system(server, urn)) == {f"openlineage.{name}" for name in facets.keys() - left_out}
     assert "openlineage.small" in system(server, urn)
     assert len(left_out) < 30
+
+
+def test_an_error_tells_a_few_of_many_faults(server: Served) -> None:
+    facet = {"run": "run:a/b/workflow/c/d", "accesses": [{}] * 50_000}
+    answer = server.post(LINEAGE, event(run={"runId": "r", "facets": {"metajournal_run": facet}}))
+    assert (answer.status, answer.json["code"]) == (400, "no-run-event")
+    assert len(answer.body) < 10_000
+    assert answer.json["detail"].endswith("; and more")
+
+
+def test_data_that_an_event_names_several_times_keeps_as_many_facets_as_it_may_hold(server: Served) -> None:
+    urn = data("s3://shop", "often")
+    outputs = [
+        {"namespace": "s3://shop", "name": "often", "facets": {f"f{half}{number:03}": {} for number in range(400)}}
+        for half in "ab"
+    ]
+    answer = server.post(LINEAGE, event(outputs=outputs, inputs=[])).json
+    assert [(one["entity"], one["reason"]) for one in answer["omitted"]] == [(str(urn), "too-many")] * 300
+    kept = {f"openlineage.{name}" for name in [*outputs[0]["facets"], *outputs[1]["facets"]][:500]}
+    assert set(system(server, urn)) == kept
+
+
+def test_facets_of_data_of_another_kind_are_told_as_left_out(server: Served) -> None:
+    stream = {"namespace": "metajournal://stream", "name": "shop/clicks", "facets": {"storage": {"a": 1}, "odd": 1}}
+    answer = server.post(LINEAGE, event(run_id="r-other", outputs=[stream], inputs=[])).json
+    assert answer == {
+        "ok": True, "omitted": [{"entity": "stream:shop/clicks", "facet": "storage", "reason": "no-dataset"}],
+    }  # fmt: skip
 
 
 def test_deleted_data_stay_deleted(server: Served) -> None:
@@ -266,6 +300,49 @@ def test_a_batch_tells_which_events_failed(server: Served) -> None:
     assert server.post(BATCH, [{}]).json["status"] == "failure"
     assert server.post(BATCH, [{}] * 10_001).json["code"] == "too-many"
     assert server.post(BATCH, {}).status == 400
+
+
+async def _batch_beside_another_task(events: list[Any]) -> int:
+    """How often another task of the loop gets its turn while a batch is taken in that says nothing new."""
+    sends: Any = SilentSends()
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.ensure_future(other())
+    rights = Rights([("admin", "*")], {})
+    asked = Request({}, {}, events, "default", "somebody", 0, rights=rights)
+    batch: Any = next(one for one in RECEIVING if one.path.endswith("batch"))
+    answer = await batch.sends(sends, asked)
+    beside.cancel()
+    assert answer.value["status"] == "success"
+    return turns
+
+
+class SilentSends:
+    """Sends nothing, as nothing is new."""
+
+    left_s = 60.0
+
+    def __init__(self) -> None:
+        self._receiver: Any = None
+
+    def kept(self, make: Any) -> Any:
+        if self._receiver is None:
+            self._receiver = make()
+            self._receiver.keeper.has_news = lambda *_: False
+        return self._receiver
+
+    async def send_all(self, facts: Any, *, event_time: int) -> None: ...
+
+
+def test_a_batch_that_says_nothing_new_lets_others_have_their_turn() -> None:
+    static = {"eventTime": "2026-01-01T12:00:00Z", "dataset": event("b")["outputs"][0]}
+    assert asyncio.run(_batch_beside_another_task([static] * 640)) >= 10
 
 
 def test_overload_is_503_and_never_429(server: Served, gateway_settings: Settings) -> None:

@@ -300,9 +300,28 @@ def test_an_event_is_found_by_its_id_with_verdict_rows_and_index(server: Served,
 # --- what the index says
 
 
-def test_search_shows_hits_with_marks_facets_and_pages(
-    server: Served, root: Browser, gateway_settings: Settings
+def test_what_a_session_has_written_is_in_what_it_opens_next_or_said_to_be_missing(
+    server: Served, gateway_settings: Settings
 ) -> None:
+    root = logged_in(server, member(server.journal, "writes", ("admin", "*")))
+    at, other = registered(server, "own"), registered(server, "of-others")
+    index(server, gateway_settings)
+    saved(root, root.submit(form_of(root.page(at), do="add-tag"), tag="mine"))
+    assert "does not have your last change yet" in root.page("/search?query=own").text
+    for path in ("/history/", "/diff/"):
+        assert "does not have your last change yet" in root.page(at.replace("/entity/", path)).text
+        assert "your last change" not in root.page(other.replace("/entity/", path)).text
+    beside = logged_in(server, member(server.journal, "reads", ("admin", "*")))
+    assert "your last change" not in beside.page("/search?query=own").text
+    assert beside.get(other.replace("/entity/", "/history/")).status == 200
+    server.fold()
+    shown = root.page(at.replace("/entity/", "/history/")).text
+    assert "mine" in shown
+    assert "your last change" not in shown
+
+
+def test_search_shows_hits_with_marks_facets_and_pages(server: Served, gateway_settings: Settings) -> None:
+    root = logged_in(server, member(server.journal, "searches", ("admin", "*")))
     for number in range(25):
         registered(server, f"invoice-{number:02}", "finder")
     registered(server, "invoice-seen", "seen")

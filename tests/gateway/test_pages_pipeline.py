@@ -75,6 +75,9 @@ def test_a_rejection_that_names_who_may_not_be_seen_is_not_shown(server: Served,
     seen = some.page("/pipeline").text
     assert "access-principal:shown" in seen
     assert "hidden" not in seen
+    access.define_role("sees-none", ["ReadPipeline"])
+    none = logged_in(server, member(server.journal, "none", ("sees-none", "*")))
+    assert "are about entities that you may not see" in " ".join(none.page("/pipeline").text.split())
 
 
 @pytest.mark.services

@@ -6,17 +6,21 @@ import gzip
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from metajournal.domains.access.keys import make_key
 from metajournal.gateway import protocol
 from metajournal.gateway.bodies import EVENTS_BYTES, Body, value_of
 from metajournal.gateway.fields import unknown_fields
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
+from tests.gateway.reading import key_of
 from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, served
+from tests.wait import eventually
 
 PROPERTIES = "/v3/namespaces/p/datasets/d/metadata/properties"
 
@@ -285,6 +289,52 @@ def test_rights_that_were_not_heard_of_are_no_rights(server: Served, operator: s
     }  # fmt: skip
 
 
+def test_reads_that_wait_for_a_far_position_hold_no_thread(server: Served) -> None:
+    """System properties waited in a thread: two who ask so held all of them for ten seconds."""
+    path = "/v3/namespaces/p/datasets/d/metadata/properties"
+    server.fold()
+    last = server.get(PROPERTIES).headers["etag"].strip('"')
+    place = server.post("/api/v1/entities/dataset:p/d").json["position"].rpartition("/")[0]
+    far = f"{place}/{int(last) + 1_000_000}"
+    keys = [key_of(server, f"far-{number}", ("admin", "*")) for number in range(3)]
+    with ThreadPoolExecutor(12) as waiting:
+        asked = [
+            waiting.submit(server.get, f"{path}/system", key=keys[number % 2], Metajournal_At_Least=far)
+            for number in range(12)
+        ]
+        eventually(lambda: server.get("/api/v1/history/dataset:p/d", key=keys[2]).status == 200, 1)
+        assert not any(one.done() for one in asked)
+        assert {one.result().status for one in asked} == {503}
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_the_secret_of_a_key_in_a_path_is_not_in_the_log(
+    server: Served, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    text = make_key().text
+    caplog.set_level("INFO", "metajournal.gateway")
+    server.ask(method, f"/api/v1/access/principals/p/keys/{text}")
+    eventually(lambda: "mjk_" in caplog.text)
+    assert text.split("_")[2] not in caplog.text
+
+
+def test_a_fault_of_ours_is_not_ready_and_no_error_of_the_answer(
+    server: Served, operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(views: object, tables: object) -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(type(server.journal.lake.views), "take", failing)
+
+    def asked() -> bool:
+        ready = server.get("/readyz", address=operator)
+        return ready.status == 503 and ready.json["lake"] == "it failed; see the server's log"
+
+    eventually(asked)
+    monkeypatch.undo()
+    eventually(lambda: server.get("/readyz", address=operator).status == 200)
+
+
 def test_the_operator_sees_counts_by_endpoint_and_no_names(server: Served, operator: str) -> None:
     server.get(PROPERTIES)
     assert server.get("/healthz", address=operator).body == b"ok\n"
@@ -301,6 +351,10 @@ def test_the_description_needs_no_key_and_lists_every_address(server: Served) ->
     assert "/v3/namespaces/{ns}/datasets/{d}/metadata/properties" in answer.json["paths"]
     assert answer.json["paths"]["/v3/namespaces/{ns}/datasets/{d}/metadata/tags"]["post"]["responses"].keys() >= {
         "200", "400", "401", "403", "404", "412", "413", "429", "503",
+    }  # fmt: skip
+    makes = answer.json["paths"]["/api/v1/entities/{urn}"]["post"]["parameters"]
+    assert {one["name"] for one in makes if one["in"] == "header"} == {
+        "Idempotency-Key", "If-Match", "If-None-Match", "Prefer",
     }  # fmt: skip
 
 

@@ -60,6 +60,9 @@ def test_a_repository_is_shown(server: Served, sales: Repository) -> None:
     assert server.get(f"{AT}/sales?urn=repo:sales").json["name"] == "sales"
     assert server.get(f"{AT}/any?urn=repo:sales").status == 400
     assert server.get(f"{AT}/sales", key=limited(server)).json == {**repository_json(sales.info()), "members": None}
+    blind = key_of(server, "no-branch", ("analyst", "repo:sales"))
+    assert server.get(f"{AT}/sales", key=blind).json["default_branch"] is None
+    assert [one["default_branch"] for one in server.get(AT, key=blind).json] == [None]
     for name in ("hidden", "nobody"):
         assert refused(server, f"{AT}/{name}", limited(server)) == (403, "forbidden")
     assert refused(server, f"{AT}/nobody", READER) == (404, "unknown-entity")

@@ -6,10 +6,13 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from metajournal.gateway.bodies import Body
+from metajournal.domains.access.http import GrantBody, GrantsBody
+from metajournal.gateway.bodies import Body, read_value
+from metajournal.gateway.fields import _has_names
 from metajournal.gateway.threads import OF_ONE, THREADS, WAITING_OF_ONE, Readers
 from metajournal.gateway.typed_lines import MOST_LINES, read_lines, read_unit
 from metajournal.schemas.errors import InvalidUnitError, UnavailableError
@@ -93,6 +96,34 @@ def test_a_queue_that_is_full_is_full_for_everybody() -> None:
     asyncio.run(ask())
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"), [("[" + "{}," * 100_000 + "{}]", list[Any]), ('["' + "x" * 1_000_000 + '"]', list[str])]
+)
+def test_others_have_their_turns_while_a_large_body_is_read(body: str, kind: Any) -> None:
+    """It is read in another thread; what its type cannot name wrongly is not looked at for names."""
+
+    async def ask() -> tuple[int, Any]:
+        turns = 0
+        reading = asyncio.ensure_future(read_value(Body(body, is_lines=False), kind, optional=False))
+        while not reading.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns, reading.result()
+
+    turns, value = asyncio.run(ask())
+    assert value == json.loads(body)
+    assert turns > 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "has"),
+    [(list[Any], False), (dict[str, Any], False), (dict[str, str] | None, False), (int | str, False), (None, False),
+     (GrantsBody, True), (list[GrantBody], True), (dict[str, list[GrantBody]] | None, True)],
+)  # fmt: skip
+def test_only_types_with_names_of_their_own_have_unknown_ones(kind: Any, has: bool) -> None:
+    assert _has_names(kind) is has
+
+
 def lines() -> Awaitable[object]:
     return read_lines(Body("\n".join([LINE] * MOST_LINES), is_lines=True), needs_of=lambda _: (), check=lambda _: None)
 
@@ -102,6 +133,7 @@ def unit() -> Awaitable[object]:
     return read_unit(Body(text, is_lines=True), needs_of=lambda _: (), check=lambda _: None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("read", "refused"), [(lines, False), (unit, True)])
 def test_others_have_their_turns_while_many_lines_are_read(
     read: Callable[[], Awaitable[object]], refused: bool

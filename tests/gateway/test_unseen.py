@@ -22,6 +22,7 @@ from metajournal import (
     run,
 )
 from metajournal.commands.serving import principals_of
+from metajournal.consumers.finding import Looked
 from metajournal.domains.repositories.urns import commit_urn
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
@@ -74,6 +75,17 @@ def test_the_rows_of_an_event_name_what_may_be_read_alone(server: Served, writte
     assert answer.status == 200
     assert str(OUT) in answer.body.decode()
     assert str(SECRET) not in answer.body.decode()
+
+
+def test_an_event_that_may_stand_where_nobody_has_looked_is_not_said_to_be_none(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = "/api/v1/events/019aa3a1-5b7c-7def-8123-456789abcdef"
+    assert server.get(at).status == 404
+    assert server.get("/api/v1/events/ffffffff-ffff-7fff-bfff-ffffffffffff").status == 404, "of no time that there is"
+    monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], False))
+    unsure = server.get(at)
+    assert (unsure.status, unsure.json["code"], "retry-after" in unsure.headers) == (503, "not-yet-visible", True)
 
 
 def test_the_end_of_an_app_names_no_program_that_may_not_be_read(server: Served) -> None:

@@ -8,17 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
-from metajournal import EntityRegistered, Journal, dataset
+from metajournal import EntityRegistered, Journal, RunStarted, dataset, run
 from metajournal.consumers.followers import Follow
+from metajournal.gateway.conditions import wish_of
 from metajournal.gateway.following import Following
 from metajournal.gateway.threads import Readers
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
-from tests.gateway.serving import OTHER, READER, TEAM_A, Got, Served, running
+from tests.gateway.serving import ADMIN, OTHER, READER, TEAM_A, Got, Served, running
 
 AT = "/api/v1/entities"
 EVENTS = "/api/v1/events"
@@ -100,7 +105,9 @@ def test_a_process_that_has_just_begun_follows_for_more_than_can_wait_for_a_thre
 def test_a_deleted_entity_is_gone(server: Served) -> None:
     server.post(entity("deleted"))
     assert server.delete(entity("deleted")).status == 200
-    assert code(server.get(entity("deleted"))) == (404, "unknown-entity")
+    gone = server.get(entity("deleted"))
+    assert code(gone) == (404, "unknown-entity")
+    assert "was deleted at" in gone.json["detail"]
     again = server.delete(entity("deleted"))
     assert (again.status, again.json["outcome"]) == (200, "unchanged")
     assert server.post(entity("deleted")).status == 201
@@ -132,7 +139,127 @@ def test_what_must_not_exist_yet_is_made_once(server: Served) -> None:
     assert code(server.post(tags("once"), ["x"], If_None_Match="*")) == (400, "bad-condition")
 
 
-@pytest.mark.parametrize("tag", ['"x"', 'W/"12"', '"' + "9" * 40 + '"'])
+def test_what_must_exist_is_not_made(server: Served) -> None:
+    assert code(server.post(entity("absent"), If_Match="*")) == (412, "stale-entity")
+    assert server.get(entity("absent")).status == 404
+    assert code(server.delete(entity("absent"), If_Match="*")) == (412, "stale-entity")
+    event = {"type": "EntityRegistered", "entity": "dataset:writing/absent"}
+    assert code(server.post(EVENTS, event, If_Match="*")) == (412, "stale-entity")
+    assert server.get(entity("absent")).status == 404
+    server.post(entity("present"))
+    assert server.post(tags("present"), ["x"], If_Match="*").status == 200
+    assert server.post(entity("present"), {"description": "new"}, If_Match="*").status == 201
+    own = key()
+    asked = [server.post(entity("present"), {"description": "once"}, If_Match="*", Idempotency_Key=own) for _ in "12"]
+    assert [one.status for one in asked] == [201, 201]
+    assert (asked[1].json["outcome"], asked[1].headers["idempotency-replayed"]) == ("duplicate", "true")
+    server.delete(entity("present"))
+    assert code(server.post(entity("present"), If_Match="*")) == (412, "stale-entity")
+
+
+def test_pages_of_a_history_go_back_also_from_where_one_began(server: Served) -> None:
+    positions = [server.post(entity("long")).headers["etag"].strip('"')]
+    positions += [server.post(tags("long"), [f"t{n}"]).headers["etag"].strip('"') for n in range(5)]
+    server.fold()
+    path, found = f"/api/v1/history/{dataset('writing', 'long')}?limit=2&before={positions[5]}", []
+    while path:
+        answer = server.get(path)
+        found.append([str(one["logical_timestamp"]) for one in answer.json])
+        link = answer.headers.get("link", "")
+        path = link.partition("<")[2].partition(">")[0]
+    assert found == [positions[3:5], positions[1:3], positions[:1]]
+
+
+def test_a_change_that_was_answered_is_in_history_and_differences_or_is_said_to_be_missing(server: Served) -> None:
+    server.post(entity("told"))
+    server.post(entity("still"))
+    server.fold()
+    server.post(tags("told"), ["new"])
+    told, still = (str(dataset("writing", name)) for name in ("told", "still"))
+    for path in ("history", "diff"):
+        assert code(server.get(f"/api/v1/{path}/{told}")) == (503, "not-yet-visible")
+        assert server.get(f"/api/v1/{path}/{still}").status == 200
+    server.fold()
+    assert server.get(f"/api/v1/history/{told}").json[-1]["user"]["tags"] == ["new"]
+    assert server.get(f"/api/v1/diff/{told}").json["differences"]["user"]["additions"]["tags"] == ["new"]
+
+
+def test_as_at_a_time_what_is_not_there_yet_is_not_said_to_have_been_absent(server: Served) -> None:
+    server.post(entity("just-now"))
+    now = int(time.time() * 1000)
+    path = f"{entity('just-now')}?as_at={now}"
+    assert code(server.get(path)) == (503, "not-yet-visible")
+    assert code(server.get(f"{entity('never-at-all')}?as_at={now}")) == (404, "unknown-entity")
+    server.fold()
+    assert server.get(path).status == 200
+
+
+def test_earlier_states_of_what_is_not_there_yet_are_not_said_to_have_been_absent_wherever_they_are_asked_for(
+    server: Served,
+) -> None:
+    """Where two tables are read, and of what makes a run: as of a time whose facts the lake lacks."""
+    server.post(entity("system-now"))
+    of = run("writing", "app", "flow", "late", "r1")
+    server.journal.emit(RunStarted(of, 1_700_000_000_000))
+    server.journal.flush()
+    now = int(time.time() * 1000)
+    namespace = "/v3/namespaces/writing"
+    paths = [
+        f"{namespace}/datasets/system-now/metadata/properties/system", f"/api/v1/run/{of}", f"/api/v1/accesses/{of}",
+        f"{namespace}/apps/app/flows/late/runs/r1/metadata/accesses",
+    ]  # fmt: skip
+    with ThreadPoolExecutor(8) as waiting:  # each waits as long as one may
+        asked = [f"{path}?{point}={now}" for path in paths for point in ("as_of", "as_at")]
+        answers = dict(zip(asked, map(code, waiting.map(server.get, asked)), strict=True))
+    assert answers == dict.fromkeys(asked, (503, "not-yet-visible"))
+    absent = [path.replace("system-now", "none").replace("late", "none") for path in paths]
+    for path in absent:
+        assert code(server.get(f"{path}?as_of={now}")) == (404, "unknown-entity"), path
+    server.fold()
+    for path in paths:
+        assert server.get(f"{path}?as_of={now}").status == 200, path
+        assert server.get(f"{path}?as_at=1600000000000").status == 404, path
+
+
+def test_lines_wait_for_their_verdicts_together(server: Served) -> None:
+    """No stream publishes here: the wait is that of one line, not of thirty behind each other."""
+    lines = [{"type": "EntityRegistered", "entity": f"dataset:writing/line-{number}"} for number in range(30)]
+    body, began = "\n".join(map(json.dumps, lines)).encode(), time.monotonic()
+    answer = server.post(
+        f"{EVENTS}?outcome=true", body, Content_Type="application/x-ndjson", Prefer="respond-async, wait=1"
+    )
+    assert time.monotonic() - began < 10
+    assert [(one["line"], one["ok"], one["outcome"]) for one in answer.json["results"]] == [
+        (number, True, "pending") for number in range(1, 31)
+    ]
+
+
+def test_what_is_gone_since_is_told_to_who_repeats_the_request_that_ended_it(server: Served) -> None:
+    server.post(entity("ended"))
+    own = key()
+    ended = [server.delete(entity("ended"), If_Match="*", Idempotency_Key=own) for _ in "12"]
+    assert [one.status for one in ended] == [200, 200]
+    assert (ended[1].headers["idempotency-replayed"], ended[1].json["original"]["outcome"]) == ("true", "accepted")
+    assert code(server.delete(entity("ended"), If_Match="*", Idempotency_Key=key())) == (412, "stale-entity")
+
+
+def test_an_answer_is_not_far_longer_than_the_event_that_it_refuses(server: Served) -> None:
+    many: dict[str, Any] = {"type": "TagsAdded", **{str(number): 1 for number in range(100_000)}}
+    refused = server.post(EVENTS, many)
+    assert (refused.status, len(refused.json["faults"])) == (400, 100)
+    assert len(refused.body) < 100_000
+    accesses: list[dict[str, Any]] = [{} for _ in range(20_000)]
+    refused = server.post(EVENTS, {"type": "AccessesRecorded", "run": "run:a/b/flow/c/d", "accesses": accesses})
+    assert (refused.status, len(refused.json["faults"])) == (400, 100)
+    assert len(refused.body) < 100_000
+    long = server.post(EVENTS, {"type": "Tags" * 500_000})
+    assert code(long) == (400, "unknown-event-type")
+    assert len(long.body) < 10_000
+    near = server.post(EVENTS, {"type": "TagsAdded", "entity": "dataset:a/b", "tag": ["x"]})
+    assert near.json["faults"][0] == {"field": "tag", "message": "TagsAdded has no such field; did you mean tags?"}
+
+
+@pytest.mark.parametrize("tag", ['"x"', '"0"', '"007"', 'W/"12"', '"' + "9" * 40 + '"'])
 def test_a_tag_that_names_no_state_matches_none(server: Served, tag: str) -> None:
     server.post(entity("tagged"))
     assert code(server.post(tags("tagged"), ["x"], If_Match=tag)) == (412, "stale-entity")
@@ -156,6 +283,32 @@ def test_who_does_not_wait_gets_the_acknowledgement_and_where_to_ask(server: Ser
     told = server.get(answer.headers["location"])
     assert (told.status, told.json["places"][0]["outcome"]) == (200, "accepted")
     assert server.get(f"{EVENTS}/{answer.json['position']}").json["places"] == told.json["places"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "seconds"),
+    [
+        ((), 7.0),
+        (("respond-async",), 0.0),
+        (("respond-async, wait=3",), 3.0),
+        (("wait=3, respond-async",), 3.0),
+        (("return=minimal", "wait=3; x=y, wait=5"), 3.0),
+        (("wait=100",), 60.0),
+        (("handling=lenient", "Respond-Async"), 0.0),
+    ],
+)
+def test_preferences_mean_the_same_in_any_order_and_lines(lines: tuple[str, ...], seconds: float) -> None:
+    headers = Headers(raw=[(b"prefer", line.encode()) for line in lines])
+    assert wish_of(headers, creates=False, wait_s=7.0).wait_s == seconds
+
+
+def test_what_an_asker_accepts_may_stand_in_several_lines(server: Served) -> None:
+    with closing(HTTPConnection(server.address)) as connection:
+        connection.putrequest("GET", f"{EVENTS.removesuffix('/events')}/search")
+        for name, value in (("Authorization", f"Bearer {ADMIN}"), ("Accept", "text/html"), ("Accept", "*/*")):
+            connection.putheader(name, value)
+        connection.endheaders()
+        assert connection.getresponse().status != 406
 
 
 @pytest.mark.parametrize("wait", ["-1", "x", "1.5"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,6 +146,7 @@ def worst_cases() -> dict[str, State]:
     }
 
 
+@pytest.mark.thorough
 def test_the_largest_entities_give_documents_of_bounded_size() -> None:
     for name, worst in worst_cases().items():
         assert _bytes(worst) <= MAX_ENTITY_BYTES * 1.01, name

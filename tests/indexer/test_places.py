@@ -164,6 +164,7 @@ def test_close_words_are_those_that_a_naive_count_says(word: str, others: list[s
     assert close_words(word, others, most) == [other for other in others if ranks.edits(word, other) <= most]
 
 
+@pytest.mark.thorough
 @given(_texts, st.integers(1, 2_000), _texts)
 def test_the_words_of_all_pieces_are_those_of_the_text(part: str, count: int, end: str) -> None:
     text = part * count + end
@@ -193,6 +194,7 @@ def test_reasons_are_taken_term_by_term_in_turn() -> None:
     assert explain(parse("many nothing").terms, entity).terms == frozenset(parse("many").terms)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("letter", ["e", "é", "ж"])
 def test_a_long_text_costs_what_finding_a_word_in_it_costs(letter: str) -> None:
     """Splitting all of it takes a hundred times as long; ten times is the limit here, whatever the machine does."""

@@ -10,6 +10,7 @@ import pytest
 from bench.ranking import CORPORA, Question, ask, questions, reciprocal_rank
 
 
+@pytest.mark.thorough
 def test_every_right_answer_is_in_the_corpus_that_is_asked() -> None:
     names = {corpus: {state["name"] for state in states()} for corpus, states in CORPORA.items()}
     asked = questions()

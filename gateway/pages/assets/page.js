@@ -1,5 +1,6 @@
 // Starts what a page has: each element that names a script by `data-part` is handed to it once.
-// Every page works without this; what comes into a page later is started where `shown` says so.
+// Every page works without this; what comes into a page later is started where `shown` says so. An element whose script
+// has done what it does at its start is marked `data-started`.
 
 import { start as startKeys } from "./keys.js";
 
@@ -11,7 +12,7 @@ function startIn(root) {
     const name = element.dataset.part;
     if (!PARTS.has(name) || started.has(element)) continue;
     started.add(element);
-    import(`./${name}.js`).then((script) => script.start(element));
+    import(`./${name}.js`).then((script) => script.start(element)).then(() => element.setAttribute("data-started", ""));
   }
 }
 
