@@ -191,7 +191,7 @@ class Gateway:
         if endpoint.is_fresh and not asked.is_earlier:
             last = await self.following.last(asked.entity, asked.tenant)
             await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)
-            awaited = [one for one in at_least if replace(last, value=one.value) != one or one.value > last.value]
+            awaited = tuple(one for one in at_least if not last.covers(one))
             at_least = (last,)  # a follower has it, the lake need not
         elif endpoint.is_whole is not None and endpoint.is_whole(asked):
             newest = await self.following.newest(asked, self._settings.wait_s)

@@ -66,6 +66,10 @@ class Position:
     def offset(self) -> int:
         return offset_of(self.value)
 
+    def covers(self, other: Position) -> bool:
+        """Whether whoever has read up to here has read another position; of another partition that says nothing."""
+        return (other.topic, other.partition) == (self.topic, self.partition) and other.value <= self.value
+
     @classmethod
     def parse(cls, text: str) -> Position:
         """Read the printed form.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 import pytest
@@ -80,6 +81,21 @@ def test_each_record_is_delivered_once_and_in_order_with_restarts_anywhere(wire:
         assert mine == sorted({record for record in wire if record.partition == partition})
 
 
+def states(left: Iterable[tuple[int, Record]], stops: Container[int] = ()) -> list[Record]:
+    """What a member delivers of a compacted topic's offsets; before some of them it is started anew."""
+    ledger, delivered, committed = CompactedLedger(), [], 0
+    for offset, record in left:
+        if offset in stops:
+            kept = from_text(to_text(ledger.reached))
+            assert kept is not None
+            ledger = CompactedLedger(kept.reached, start=committed)
+        if ledger.is_new(source(record), record.place, record.key, offset):
+            delivered.append(record)
+        ledger.take(source(record), record.place, record.key, offset)
+        committed = offset + 1
+    return delivered
+
+
 @given(wires(), st.sets(st.integers(0, 80)), st.data())
 def test_on_a_compacted_topic_the_newest_of_each_key_comes_and_nothing_older_after_it(
     wire: list[Record], stops: set[int], data: st.DataObject
@@ -87,17 +103,7 @@ def test_on_a_compacted_topic_the_newest_of_each_key_comes_and_nothing_older_aft
     cleaned_to = data.draw(st.integers(0, len(wire)))
     later = {index: {one.key for one in wire[index + 1 : cleaned_to]} for index in range(len(wire))}
     left = [(index, one) for index, one in enumerate(wire) if index >= cleaned_to or one.key not in later[index]]
-    ledger, delivered = CompactedLedger(), []
-    restarted, committed = False, 0
-    for offset, record in left:
-        if offset in stops:
-            kept = from_text(to_text(ledger.reached))
-            assert kept is not None
-            ledger, restarted = CompactedLedger(kept.reached, start=committed), True
-        if ledger.is_new(source(record), record.place, record.key, offset):
-            delivered.append(record)
-        ledger.take(source(record), record.place, record.key, offset)
-        committed = offset + 1
+    delivered, restarted = states(left, stops), any(offset in stops for offset, _ in left)
     assert restarted or len(set(delivered)) == len(delivered)
     for key in {record.key for record in wire}:
         seen = [one.place for one in delivered if one.key == key]
@@ -113,41 +119,18 @@ _TWICE = [Record(0, (5, 0), b"a0"), Record(4, (5, 0), b"a4")] * 2
 def test_where_nothing_is_compacted_yet_states_come_once_with_restarts_anywhere(
     wire: list[Record], stops: set[int]
 ) -> None:
-    ledger, delivered = CompactedLedger(), []
-    for offset, record in enumerate(wire):
-        if offset in stops:
-            kept = from_text(to_text(ledger.reached))
-            assert kept is not None
-            ledger = CompactedLedger(kept.reached, start=offset)
-        if ledger.is_new(source(record), record.place, record.key, offset):
-            delivered.append(record)
-        ledger.take(source(record), record.place, record.key, offset)
-    assert sorted(delivered) == sorted(set(wire))
+    assert sorted(states(enumerate(wire), stops)) == sorted(set(wire))
 
 
 def test_a_second_copy_that_compaction_has_left_is_not_lost_behind_a_higher_position() -> None:
     a, b = Record(0, (5, 0), b"a"), Record(0, (6, 0), b"b")
-    ledger = CompactedLedger()
-    delivered = []
-    for offset, record in ((1, b), (2, a), (3, b)):  # offset 0, the first copy of a, is compacted away
-        if ledger.is_new(source(record), record.place, record.key, offset):
-            delivered.append(record)
-        ledger.take(source(record), record.place, record.key, offset)
-    assert delivered == [b, a]
+    assert states([(1, b), (2, a), (3, b)]) == [b, a]  # offset 0, the first copy of a, is compacted away
 
 
 def test_an_older_state_that_comes_again_after_a_restart_is_followed_by_the_newest() -> None:
     old, new = Record(0, (5, 0), b"a"), Record(0, (6, 0), b"a")
-    ledger, delivered = CompactedLedger(), []
-    for offset, record in ((2, old), (3, new), (4, old), (5, new)):  # published three times; the first are gone
-        if offset == 4:
-            kept = from_text(to_text(ledger.reached))
-            assert kept is not None
-            ledger = CompactedLedger(kept.reached, start=offset)
-        if ledger.is_new(source(record), record.place, record.key, offset):
-            delivered.append(record)
-        ledger.take(source(record), record.place, record.key, offset)
-    assert delivered == [old, new, old, new]
+    left = [(2, old), (3, new), (4, old), (5, new)]  # published three times; the first are gone
+    assert states(left, {4}) == [old, new, old, new]
 
 
 places = st.tuples(st.integers(-1, (1 << 63) - 2), st.integers(-1, 1 << 31))

@@ -63,6 +63,12 @@ def test_merged_cuts_hold_both(left: dict[tuple[str, int], int], right: dict[tup
     assert all(value in (left.get(key), right.get(key)) for key, value in merged.items())
 
 
+def test_a_position_covers_what_is_not_beyond_it_in_its_own_partition() -> None:
+    here = Position("t", 1, 5)
+    others = [Position("t", 1, 4), here, Position("t", 1, 6), Position("t", 0, 4), Position("u", 1, 4)]
+    assert [here.covers(one) for one in others] == [True, True, False, False, False]
+
+
 def test_marks_show_what_stands_below_them() -> None:
     first = Position("t", 0, positions.position(1, 0))
     assert not positions.shows({}, first)
