@@ -190,6 +190,10 @@ class Journal(LakeClient):
         if self._emitter is not None:
             self._emitter.flush(timeout_s)
 
+    def settle(self, timeout_s: float) -> int:
+        """Wait until no event emitted so far is on its way; how many still are. See `Emitter.settle`."""
+        return 0 if self._emitter is None else self._emitter.settle(timeout_s)
+
     def close(self) -> None:
         """Wait for the acknowledgements and close the connections; further calls do nothing.
 

@@ -74,6 +74,9 @@ class ConnectedJournal(Protocol):
     def flush(self, timeout_s: float | None = None) -> None:
         """`Journal.flush`."""
 
+    def settle(self, timeout_s: float) -> int:
+        """`Journal.settle`."""
+
     @property
     def subscribe(self) -> Callable[..., Subscription[Change]]:
         """`Journal.subscribe`."""

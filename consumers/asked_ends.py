@@ -1,6 +1,8 @@
-"""Where journal partitions end, asked once for all who ask meanwhile: for processes that read on behalf of many.
+"""What the brokers are asked on behalf of many: above all, where journal partitions end.
 
-One thread and one consumer that fetches nothing; they begin with the first question and end after a minute unasked.
+One thread and one client, shared by all who ask of one installation; they begin with the first question and end after
+a minute unasked. What is asked while an answer is under way goes into the next request. A partition whose broker does
+not answer is asked again behind the others, one such at a time, so that they are answered meanwhile.
 Invariant: an answer comes from a question to Kafka that began after whoever gets it had asked, so it holds everything
 that was acknowledged before.
 """
@@ -10,58 +12,86 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from functools import partial
-from typing import Any, Final
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
-from ..producers.kafka import ErrorLog, asked_again, make_consumer
-from ..producers.topics import Epochs
-from ..producers.waiting.futures import AwaitableFuture, fail, resolve
+from ..producers.answers import Administrator
+from ..producers.kafka import is_passing, look_again
+from ..producers.waiting.futures import AwaitableFuture, fail, follow_on, resolve
 from ..schemas.errors import InputError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import Position, position
 from ..schemas.settings import Settings
 
-_ANSWER_S: Final = 2.0
+_TRY_S: Final = 1.0
 _LIMIT_S: Final = 5.0
 _UNASKED_S: Final = 60.0
-_Place = tuple[str, int]
-_Asked = dict[_Place, list[AwaitableFuture[Position]]]
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LEVELS: Final = {True: IsolationLevel.READ_COMMITTED, False: IsolationLevel.READ_UNCOMMITTED}
+_End = tuple[str, int, bool]
+"""An end that is asked for: of a topic's partition, and whether of what is committed."""
+
+
+class _Question(NamedTuple):
+    """Who asks, and until when (seconds, monotonic) it is asked again."""
+
+    future: AwaitableFuture[int]
+    until: float
+
+
+_Asked = dict[_End, list[_Question]]
 
 
 class AskedEnds:
-    """The last committed positions of journal partitions.
+    """What is asked of the brokers of an installation; by `shared_ends` where others ask, too.
 
     Args:
         settings: how to reach Kafka.
-        epochs: the journal topics.
     """
 
-    def __init__(self, settings: Settings, epochs: Epochs) -> None:
-        self._settings = settings
-        self._epochs = epochs
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.users = 0
         self._asked: _Asked = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._making = threading.Lock()
+        self._administrator: Administrator | None = None
 
-    def last(self, topic: str, partition: int) -> AwaitableFuture[Position]:
-        """The last position that a partition holds now: that of its newest committed record, or the one before its
-        first.
+    def last(self, topic: str, partition: int, epoch: int, *, committed: bool = True) -> AwaitableFuture[Position]:
+        """The last position that a partition holds now: that of its newest record, or the one before its first.
 
+        Args:
+            epoch: the topic's.
+            committed: of what readers are shown; False: also of what stands behind an open unit.
         Raises:
             InputError: it is closed; a KafkaUnavailableError comes with the future.
         """
         future: AwaitableFuture[Position] = AwaitableFuture()
-        with self._changed:
-            if self._closed:
-                raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
-            self._asked.setdefault((topic, partition), []).append(future)
-            self._changed.notify()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="metajournal-ends", daemon=True)
-                self._thread.start()
+        end = self.end(topic, partition, committed=committed)
+        follow_on(future, end, lambda offset: Position(topic, partition, position(epoch, offset) - 1))
         return future
+
+    def end(self, topic: str, partition: int, *, committed: bool = True) -> AwaitableFuture[int]:
+        """The offset behind the last record that a partition holds now. Arguments and errors as `last`."""
+        future: AwaitableFuture[int] = AwaitableFuture()
+        with self._changed:
+            self._begin()
+            question = _Question(future, time.monotonic() + _LIMIT_S)
+            self._asked.setdefault((topic, partition, committed), []).append(question)
+            self._changed.notify()
+        return future
+
+    def administrator(self) -> Administrator:
+        """The client, for other questions. Raises: InputError: it is closed."""
+        made = self._made()
+        with self._changed:
+            self._begin()  # which lets it go when nobody asks any more
+        return made
 
     def close(self) -> None:
         """End the thread; whoever waits is told."""
@@ -72,15 +102,32 @@ class AskedEnds:
         if thread is not None:
             thread.join()
 
+    def _begin(self) -> None:
+        """Have the thread run, with the lock held. Raises: InputError: it is closed."""
+        if self._closed:
+            raise _closed()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="metajournal-ends", daemon=True)
+            self._thread.start()
+
+    def _made(self) -> Administrator:
+        with self._making:
+            if self._administrator is None:
+                self._administrator = Administrator(self.settings)
+            return self._administrator
+
     def _run(self) -> None:
-        errors = ErrorLog()
-        consumer = make_consumer(self._settings, errors, role="ends", **{"isolation.level": "read_committed"})
-        try:
-            while (asked := self._next()) is not None:
-                for place, futures in asked.items():
-                    self._answer(consumer, errors, place, futures)
-        finally:
-            consumer.close()
+        failing: set[_End] = set()
+        while (asked := self._next()) is not None:
+            first, again = _turn(asked, failing)
+            with self._changed:
+                for end, questions in again.items():
+                    self._asked[end] = [*questions, *self._asked.get(end, ())]
+            administrator = self._made()
+            failed = self._ask(administrator, first)
+            if failed:
+                look_again(administrator.client)
+            failing = (failing - first.keys()) | failed
 
     def _next(self) -> _Asked | None:
         """What is asked for now; None where nobody asks any more: then the thread is over."""
@@ -90,34 +137,91 @@ class AskedEnds:
             if asked and not self._closed:
                 return asked
             self._thread = None
-        error = InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
-        _fail(asked, error)
+        with self._making:
+            self._administrator = None
+        _fail(asked, _closed())
         return None
 
-    def _answer(self, consumer: Consumer, errors: ErrorLog, place: _Place, futures: list[Any]) -> None:
-        try:
-            last = self._ask(consumer, errors, place)
-        except MetajournalError as error:
-            _fail({place: futures}, error)
-        else:
-            for future in futures:
-                resolve(future, last)
+    def _ask(self, administrator: Administrator, asked: _Asked) -> set[_End]:
+        """Ask Kafka once; what may be answered later, is asked for again, and given."""
+        answers = _sent(administrator, asked)
+        failed = set()
+        for end, questions in asked.items():
+            try:
+                offset = int(answers[end].result().offset)
+            except KafkaException as problem:
+                if not self._give_up(administrator, end, questions, problem):
+                    failed.add(end)
+                continue
+            for question in questions:
+                resolve(question.future, offset)
+        return failed
 
-    def _ask(self, consumer: Consumer, errors: ErrorLog, place: _Place) -> Position:
-        try:
-            _, high = asked_again(
-                consumer,
-                partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=_ANSWER_S),
-                time.monotonic() + _LIMIT_S,
-                stopping=lambda: self._closed or errors.hopeless is not None,
-            )
-        except KafkaException as error:
-            text = f"The end of {place[0]}/{place[1]} cannot be read: {error.args[0].str()}."
-            raise KafkaUnavailableError(text) from error
-        return Position(*place, position(self._epochs[place[0]].epoch, int(high)) - 1)
+    def _give_up(
+        self, administrator: Administrator, end: _End, questions: Sequence[_Question], problem: KafkaException
+    ) -> bool:
+        """Tell who has waited long enough, and ask again for the others; True where asking again cannot help."""
+        text = f"The end of {end[0]}/{end[1]} cannot be read: {problem.args[0].str()}."
+        is_over = self._closed or administrator.errors.hopeless is not None or not is_passing(problem.args[0])
+        now = time.monotonic()
+        late = [question for question in questions if is_over or question.until < now]
+        with self._changed:
+            if left := [question for question in questions if question not in late]:
+                self._asked[end] = [*left, *self._asked.get(end, ())]
+        _fail({end: late}, KafkaUnavailableError(text))
+        return is_over
+
+
+def _sent(administrator: Administrator, ends: Collection[_End]) -> dict[_End, Future[ListOffsetsResultInfo]]:
+    """Questions to the brokers that are under way."""
+    sent: dict[_End, Future[ListOffsetsResultInfo]] = {}
+    for committed, level in _LEVELS.items():
+        of_level = {TopicPartition(*end[:2]): _LATEST for end in ends if end[2] is committed}
+        if of_level:
+            answers = administrator.client.list_offsets(of_level, isolation_level=level, request_timeout=_TRY_S)
+            sent |= {(str(place.topic), int(place.partition), committed): one for place, one in answers.items()}
+    return sent
+
+
+def _turn(asked: _Asked, failing: Collection[_End]) -> tuple[_Asked, _Asked]:
+    """What is asked now and what after that: of partitions that did not answer before, one at a time and last."""
+    first = {end: questions for end, questions in asked.items() if end not in failing}
+    again = {end: questions for end, questions in asked.items() if end in failing}
+    if again:
+        longest = min(again, key=lambda end: again[end][0].until)
+        first[longest] = again.pop(longest)
+    return first, again
+
+
+_lock = threading.Lock()
+_shared: list[AskedEnds] = []
+
+
+def shared_ends(settings: Settings) -> AskedEnds:
+    """The one of this process that asks of an installation; given back with `leave_ends`."""
+    with _lock:
+        found = next((one for one in _shared if one.settings == settings), None)
+        if found is None:
+            _shared.append(found := AskedEnds(settings))
+        found.users += 1
+        return found
+
+
+def leave_ends(ends: AskedEnds) -> None:
+    """Ask it no more; it is closed with the last who does."""
+    with _lock:
+        ends.users -= 1
+        if ends.users:
+            return
+        _shared.remove(ends)
+    ends.close()
 
 
 def _fail(asked: _Asked, error: MetajournalError) -> None:
-    for futures in asked.values():
-        for future in futures:
-            fail(future, copy.copy(error))
+    for questions in asked.values():
+        for question in questions:
+            fail(question.future, copy.copy(error))
+
+
+def _closed() -> InputError:
+    return InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")

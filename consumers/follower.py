@@ -1,9 +1,9 @@
 """Verdicts and rows of an aggregate before the stream has told them: the stream's own fold, run here.
 
-One follower for each journal partition and process, shared by all who ask: a thread that reads the end of the
-partition (tail) and judges what stands under the followed keys (foretelling) over a pin of the lake (pins). It begins
-at a pin's mark; each minute a newer one takes its place, and reading begins again there, so what is kept is a minute
-old and the stream's delay. After a minute unasked the thread ends, and begins again when it is asked.
+One follower for each journal partition and process, shared by all who ask: it is given what comes at the end of the
+partition (journal_reader) and judges what stands under the followed keys (foretelling) over a pin of the lake (pins).
+It begins at a pin's mark; each minute a newer one takes its place, and reading begins again there, so what is kept is a
+minute old and the stream's delay. After a minute unasked it ends, and begins again when it is asked.
 
 Invariant: a verdict is told only once everything below its position was read; what this process cannot know as the
 stream does is refused, with the reason, and whoever asked waits for the outcome instead.
@@ -14,9 +14,9 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from functools import partial
 from json import loads
@@ -44,14 +44,16 @@ from ..schemas.settings import Settings
 from .awaited import Awaited, AwaitedOnes, AwaitedRow, AwaitedVerdict, SeenRow, fail_all
 from .facts import AggregateRows
 from .foretelling import Foretold
+from .journal_reader import JournalReader
 from .pins import Pin, take_pin
-from .tail import Tail, lost
+from .records import Partition
+from .tail import Came, Tail, lost
 
 MOST_BEHIND: Final = 100_000
 """Most records between the lake's mark and the end of the partition."""
 PIN_S: Final = 60.0
 UNASKED_S: Final = 60.0
-_POLL_S: Final = 0.05
+_END_S: Final = 10.0
 _STOPPED_S: Final = 1.0
 """Seconds between two looks at the epochs topic, while an unknown schema stands in the way."""
 _T = TypeVar("_T")
@@ -65,26 +67,25 @@ class Follower:
         settings: how to reach Kafka and the lake.
         epochs: the journal topics.
         topic, partition: what to follow.
+        reader: reads for it.
     """
 
-    def __init__(self, settings: Settings, epochs: Epochs, topic: str, partition: int) -> None:
+    def __init__(self, settings: Settings, epochs: Epochs, topic: str, partition: int, reader: JournalReader) -> None:
         self.settings = settings
         self.topic = topic
         self.partition = partition
+        self.reader = reader
         self._epochs = epochs
         self._changed = threading.Condition()
         self._opening = threading.Lock()
         self._followed: Counter[bytes] = Counter()
         self._new: set[bytes] = set()
-        """Keys that the thread has not taken up yet."""
+        """Keys that the reading thread has not taken up yet."""
         self._awaited: list[int] = []
         self._futures = AwaitedOnes()
         self._asked = 0.0
         self._known: Foretold | None = None
-        self._tail: Tail | None = None
-        self._thread: threading.Thread | None = None
         self._failure: MetajournalError | None = None
-        self._ends: deque[Future[int]] = deque()
         self._pinning: Future[Pin | None] | None = None
         self._pinned_at = 0.0
         self._closing = False
@@ -92,8 +93,12 @@ class Follower:
     # What is asked of it, in any thread
 
     @property
+    def place(self) -> Partition:
+        return self.topic, self.partition
+
+    @property
     def running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive() and self._failure is None
+        return self.reader.is_in(self) and self._failure is None
 
     @property
     def followed(self) -> bool:
@@ -202,25 +207,30 @@ class Follower:
         return AggregateRows(begin, Position(self.topic, self.partition, end), rows)
 
     def _end(self, timeout_s: float) -> Position:
-        """The last position that the partition holds now. Only the reading thread asks Kafka: a client that polls
-        answers nobody else."""
-        asked: Future[int] = Future()
-        with self._changed:
-            self._ends.append(asked)  # it does not end itself while somebody asks
-        self._ensure()
+        """The last position that the partition holds now."""
+        end = self._end_offset(timeout_s)
+        return Position(*self.place, position(self._epochs[self.topic].epoch, end) - 1)
+
+    def _end_offset(self, timeout_s: float) -> int:
+        if self._closing:
+            raise _closed()
         try:
-            end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
+            return self.reader.end_of(self.place).result(min(timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
             text = f"The end of {self.topic}/{self.partition} was not returned within {timeout_s:g} s."
             raise KafkaUnavailableError(text) from None
-        return Position(self.topic, self.partition, position(self._epochs[self.topic].epoch, end) - 1)
+
+    def stop(self) -> None:
+        """Have it end soon; whoever waits is told."""
+        self._closing = True
 
     def close(self) -> None:
-        """End the thread; whoever waits is told."""
-        self._closing = True
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        """End it, and wait until it has; whoever waits is told."""
+        self.stop()
+        if not self.reader.is_current():
+            with self._changed:
+                self._changed.wait_for(lambda: not self.reader.is_in(self))
+            self.reader.wait_for_end()
 
     def _check(self, position: Position) -> None:
         if (position.topic, position.partition) != (self.topic, self.partition):
@@ -236,8 +246,15 @@ class Follower:
             NotYetVisibleError: it is not in time; `behind` says how many positions are missing.
             UnknownSchemaError: the stream stops before that position.
             MetajournalError: why this process cannot follow any longer.
+            InputError: a callback asks, in the thread that would read it.
         """
         with self._awaiting(value):
+            if self.reader.is_current() and not self._settled(key, value):
+                raise InputError(
+                    "A callback of a follower must not wait: nothing would read what it waits for.",
+                    code="would-wait",
+                    hint="Use a future and add a callback to it: verdict_future().",
+                )
             self._changed.wait_for(lambda: self._settled(key, value), min(timeout_s, threading.TIMEOUT_MAX))
             known = self._known
             if self._failure is not None:
@@ -256,7 +273,7 @@ class Follower:
 
     @contextmanager
     def _awaiting(self, value: int) -> Iterator[None]:
-        """With the thread running and its lock held; it does not end itself while anybody waits."""
+        """With it running and its lock held; it does not end itself while anybody waits."""
         with self._changed:
             self._awaited.append(value)
         try:
@@ -276,8 +293,8 @@ class Follower:
 
     def _not_yet(self, value: int, reached: int, timeout_s: float) -> NotYetVisibleError:
         lacking = max(0, value + 1 - reached)
-        latest = self._tail.errors.latest if self._tail is not None else None
-        why = "" if latest is None else f" (Kafka said: {latest.text})"
+        latest = self.reader.latest_error
+        why = "" if latest is None else f" (Kafka said: {latest})"
         error = NotYetVisibleError(
             {(self.topic, self.partition): lacking},
             f"The end of {self.topic}/{self.partition} was not read within {timeout_s:g} s: {lacking:,} positions are"
@@ -289,11 +306,16 @@ class Follower:
     # Opening, in the thread of whoever asks
 
     def _ensure(self) -> None:
-        """See to it that the thread runs. Raises: why it cannot."""
+        """See to it that it is read for. Raises: why it cannot be."""
         with self._changed:  # so that it cannot end itself between the two
             self._asked = time.monotonic()
             if self.running:
                 return
+        if self.reader.is_current():  # a callback; whoever is opening it meanwhile finds it open
+            if self._closing:
+                raise _closed()
+            self._open()
+            return
         with self._opening:
             if not self.running:
                 if self._closing:
@@ -301,31 +323,43 @@ class Follower:
                 self._open()
 
     def _open(self) -> None:
-        tail = Tail(self.settings, self.topic, self.partition)
-        try:
-            self._begin(tail, take_pin(self.settings, self._epochs, self.topic, self.partition))
-        except BaseException:
-            tail.close()
-            raise
-        self._tail, self._failure, self._pinning = tail, None, None
-        name = f"metajournal-follower-{self.topic}-{self.partition}"
-        self._thread = threading.Thread(target=self._run, args=(tail,), name=name, daemon=True)
-        self._thread.start()
+        self.reader.call(partial(self._enter, self._pinned()))
 
-    def _begin(self, tail: Tail, pin: Pin) -> None:
-        """Read from a pin's mark on, and judge anew what stands there.
+    def _pinned(self) -> Pin:
+        """A pin, from which on the topic can be read.
 
         Raises:
-            NotYetVisibleError: that is too much.
-            TopicMismatchError: the topic does not hold it.
+            TopicMismatchError: the topic does not reach up to it.
+            NotYetVisibleError: too much stands behind it.
         """
-        low, high = tail.ends()
-        offset = offset_of(pin.mark)
-        if not low <= offset <= high:
-            text = f"the lake ends at offset {offset}, the topic holds {low} to {high}"
+        pin = take_pin(self.settings, self._epochs, *self.place, self.reader.administrator())
+        offset, end = offset_of(pin.mark), self._end_offset(_END_S)
+        if offset > end:
+            text = f"the lake ends at offset {offset}, the topic at {end}"
             raise lost(self.topic, self.partition, text)
-        self._check_behind(high - offset)
-        tail.begin(offset)
+        self._check_behind(end - offset)
+        return pin
+
+    # Reading, in the reader's thread
+
+    def _enter(self, pin: Pin, tail: Tail) -> None:
+        """Begin over a pin."""
+        if self._closing:
+            raise _closed()
+        if self.running:
+            return
+        self._begin_with(pin)
+        self._failure = None
+        self._cancel_look()
+        self.reader.let_in(tail, self, offset_of(pin.mark))
+
+    def _cancel_look(self) -> None:
+        pinning, self._pinning = self._pinning, None
+        if pinning is not None:
+            pinning.cancel()
+
+    def _begin_with(self, pin: Pin) -> None:
+        """Judge anew what stands behind a pin's mark."""
         with self._changed:
             self._known = Foretold(pin, self._followed)
             self._new.clear()
@@ -342,79 +376,81 @@ class Follower:
             error.advise(f"{_INSTEAD} `metajournal status` shows how far the stream is.")
             raise error
 
-    # Reading, in the follower's own thread
+    def prepare(self, tail: Tail, pool: Executor) -> None:
+        """What is due before its partition is read on."""
+        try:
+            if not self._ends_itself(tail):
+                self._renew(tail, pool)
+        except Exception as problem:  # whoever waits must learn it; the next question begins anew
+            self.stop_for(tail, problem)
 
-    def _run(self, tail: Tail) -> None:
-        with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
-            try:
-                while not self._is_over():
-                    self._tell_ends(tail)
-                    self._renew(tail, pool)
-                    self._read(tail)
-                    self._answer_awaited(pool)
-            except Exception as problem:  # whoever waits must learn it; the next question begins anew
-                self._fail(problem)
-            finally:
-                tail.close()
+    def take(self, tail: Tail, came: Came, pool: Executor) -> None:
+        """What came of its partition."""
+        try:
+            self._read(tail, came)
+            self._answer_awaited(pool)
+        except Exception as problem:
+            self.stop_for(tail, problem)
 
-    def _tell_ends(self, tail: Tail) -> None:
-        if self._ends:
-            _, end = tail.ends()
-            while self._ends:
-                self._ends.popleft().set_result(end)
-
-    def _take_ends(self) -> list[Future[int]]:
-        """Who asks for the end by now; whoever asks later asks the next thread."""
-        asked = [*self._ends]
-        self._ends.clear()
-        return asked
-
-    def _fail(self, problem: Exception) -> None:
+    def _error(self, problem: Exception) -> MetajournalError:
+        """A problem as whoever waits is told it."""
         if isinstance(problem, MetajournalError):
-            error = problem
-        elif isinstance(problem, KafkaException):
-            error = KafkaUnavailableError(f"{self.topic} cannot be followed: {problem.args[0].str()}.")
-        else:
-            text = f"{self.topic}/{self.partition} cannot be followed: {problem!r}."
-            error = UnavailableError(text, code="follower-failed", hint=_INSTEAD)
+            return problem
+        if isinstance(problem, KafkaException):
+            return KafkaUnavailableError(f"{self.topic} cannot be followed: {problem.args[0].str()}.")
+        text = f"{self.topic}/{self.partition} cannot be followed: {problem!r}."
+        return UnavailableError(text, code="follower-failed", hint=_INSTEAD)
+
+    def stop_for(self, tail: Tail, problem: Exception) -> None:
+        """End because of a problem; whoever waits is told."""
+        error = self._error(problem)
+        self._cancel_look()
         with self._changed:
+            self.reader.let_out(tail, self)
             self._failure = error
-            waiting, asked = self._futures.take_all(), self._take_ends()
+            waiting = self._futures.take_all()
             self._changed.notify_all()
         fail_all(waiting, lambda: copy.copy(error))
-        for one in asked:
-            one.set_exception(copy.copy(error))
 
-    def _is_over(self) -> bool:
+    def _ends_itself(self, tail: Tail) -> bool:
         """Whether it was closed, or nobody has asked for a minute."""
         with self._changed:
-            over = self._closing or (
-                not (self._awaited or self._ends or self._futures) and time.monotonic() - self._asked > UNASKED_S
-            )
-            if not over:
+            is_awaited = self._awaited or self._futures
+            if not self._closing and (is_awaited or time.monotonic() - self._asked <= UNASKED_S):
                 return False
-            self._thread = self._known = None
-            waiting, asked = self._futures.take_all(), self._take_ends()
-            self._changed.notify_all()
+            waiting = self._let_out(tail)
         fail_all(waiting, _closed)
-        for one in asked:
-            one.set_exception(_closed())
         return True
 
-    def _read(self, tail: Tail) -> None:
-        messages, reached = tail.messages(_POLL_S)
+    def end(self, tail: Tail) -> None:
+        """End; whoever waits is told."""
+        with self._changed:
+            waiting = self._let_out(tail)
+        fail_all(waiting, _closed)
+
+    def _let_out(self, tail: Tail) -> list[Awaited[Any]]:
+        """Be read for no longer, with the lock held; gives the futures of those who wait."""
+        self._cancel_look()
+        self.reader.let_out(tail, self)
+        self._known = None
+        self._changed.notify_all()
+        return self._futures.take_all()
+
+    def _read(self, tail: Tail, came: Came) -> None:
         known = self._known
         if known is None or not known.goes_on():
             return
         first = position(known.pin.epoch, 0)
         with self._changed:
             self._take_up(known)  # what is emitted by whoever follows its key first is judged as it comes
-            judged = known.take(messages) if messages else False
-            known.reach(first + reached)
+            judged = known.take(came.messages) if came.messages else False
+            known.reach(first + came.reached)
             if judged or not known.goes_on() or min(self._awaited, default=known.next) < known.next:
                 self._changed.notify_all()
+        if came.problem is not None:
+            raise came.problem
         if not known.goes_on():
-            tail.pause()
+            tail.leave(self.place)
 
     def _answer_awaited(self, pool: Executor) -> None:
         """Resolve the futures that are due, under no lock; what only the lake knows is read beside."""
@@ -469,14 +505,15 @@ class Follower:
             if (self.topic, self.partition, stopped_at) not in epochs.shelved:
                 return None
             self._epochs = epochs
-        return take_pin(self.settings, self._epochs, self.topic, self.partition)
+        return self._pinned()
 
     def _take(self, tail: Tail, known: Foretold, pin: Pin, *, anew: bool) -> None:
         if anew or pin.mark != known.pin.mark:
-            self._begin(tail, pin)
-            return
-        self._check_behind(known.next - pin.mark)
-        known.renew(pin)
+            self._begin_with(pin)
+            tail.begin({self.place: offset_of(pin.mark)})
+        else:
+            self._check_behind(known.next - pin.mark)
+            known.renew(pin)
 
 
 def _has_settled(known: Foretold, key: bytes, value: int) -> bool:

@@ -68,7 +68,7 @@ class Follow:
             OtherRulesError: the lake was written under other rules than this process has.
             TopicMismatchError: the journal topic was recreated, or lacks records that follow the lake.
             InvalidPositionError: no event of this aggregate is there.
-            InputError: it is closed.
+            InputError: it is closed; or a callback of a future asks what is not read yet (`would-wait`).
             UnavailableError: there is no lake, or Kafka does not answer.
         """
         self._check_open()
@@ -204,6 +204,8 @@ def end_unused(settings: Settings) -> None:
         unused = [follower for follower in _made if follower.settings == settings and not follower.followed]
         _made[:] = [follower for follower in _made if follower not in unused]
     for follower in unused:
+        follower.stop()
+    for follower in unused:
         follower.close()
 
 
@@ -215,6 +217,7 @@ def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> F
     """
     try:
         from .follower import Follower
+        from .journal_reader import JournalReader
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
             raise
@@ -225,7 +228,8 @@ def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> F
         for follower in _made:
             if _is_of(follower, settings, topic, partition):
                 return follower
-        made = Follower(settings, epochs, topic, partition)
+        shared = (follower.reader for follower in _made if follower.settings == settings)
+        made = Follower(settings, epochs, topic, partition, next(shared, None) or JournalReader(settings))
         _made.append(made)
         return made
 

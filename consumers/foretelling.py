@@ -20,8 +20,9 @@ from ..fold.readings import Readings
 from ..fold.records import Record, Shelved, UnknownSchema, read
 from ..fold.repeats import Repeats
 from ..fold.steps import RowFolder, Share, fold_shares
+from ..lake.columns import JOURNAL_TABLE
 from ..lake.declared import SPECS
-from ..lake.tables import Table
+from ..lake.views.viewed import ViewedTable
 from ..rules.entity import EntityRow
 from ..schemas.encoding.codec import PREFIX_BYTES, single_object_prefix
 from ..schemas.encoding.known import contracts_by_fingerprint
@@ -51,12 +52,12 @@ class _Pinned:
         self.pin = pin
 
     @property
-    def tables(self) -> Mapping[str, Table]:
-        return self.pin.lake.tables
+    def tables(self) -> Mapping[str, ViewedTable]:
+        return self.pin.tables
 
     @property
-    def journal(self) -> Table:
-        return self.pin.lake.journal
+    def journal(self) -> ViewedTable:
+        return self.pin.tables[JOURNAL_TABLE]
 
 
 class _PriorOfPin(PriorRows):

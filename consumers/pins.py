@@ -6,21 +6,22 @@ journal table is looked at first, so every other one holds all that lies below t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow.compute as pc
-from deltalake.exceptions import TableNotFoundError
 
 from ..fold.folded import IdKey, Verdict
 from ..fold.records import Place
-from ..lake import scan
+from ..lake.columns import JOURNAL_TABLE
 from ..lake.entities import row_from_dict
 from ..lake.lookup import rows_of_key
 from ..lake.table import from_json, quoted
-from ..lake.tables import Lake
+from ..lake.views.viewed import ViewedTable, viewed
+from ..lake.views.views import View, views_at, whole_view
+from ..producers.answers import Administrator
 from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, TopicEpoch, check_epoch
 from ..rules.digest import digests_of_topics
@@ -39,23 +40,28 @@ class Pin:
     """The lake as it stood, for one journal partition.
 
     Attributes:
-        lake: its tables; nobody else refreshes them.
+        view: its tables.
         place: the partition, with the positions that an operator has shelved.
         epoch: the topic's epoch.
         mark: next position that the journal table did not hold.
         clock: running system_time before the mark, milliseconds UTC.
     """
 
-    lake: Lake = field(repr=False)
+    view: View = field(repr=False)
     place: Place
     epoch: int
     mark: int
     clock: int
 
     @cached_property
+    def tables(self) -> Mapping[str, ViewedTable]:
+        """The tables by name, to be asked."""
+        return viewed(self.view)
+
+    @cached_property
     def _id_ranges(self) -> Any:
         """The least and greatest event id of each file of the journal table."""
-        files = scan.live_files(self.lake.journal.delta)
+        files = self.view.journal.files
         if not {"min.event_id", "max.event_id"} <= set(files.column_names):
             return None
         return files["min.event_id"], files["max.event_id"]
@@ -70,7 +76,8 @@ class Pin:
             return {}
         where = f"event_id in ({', '.join(map(quoted, texts))}) and repeat order by logical_timestamp desc"
         verdicts: dict[IdKey, tuple[int, Verdict]] = {}
-        for row in self.lake.journal.query(_VERDICT, f"{self._below} and {where}"):
+        among: dict[str, Sequence[Any]] = {"journal_partition": [self.place.partition], "event_id": texts}
+        for row in self.tables[JOURNAL_TABLE].query(_VERDICT, f"{self._below} and {where}", among):
             key = (row["tenant"], row["aggregate"], bytes.fromhex(row["event_id"].replace("-", "")))
             verdicts[key] = (row["logical_timestamp"], _verdict(row))
         return verdicts
@@ -97,7 +104,7 @@ class Pin:
             "journal_partition": self.place.partition,
             "logical_timestamp": value,
         }
-        for row in rows_of_key(self.lake.journal.delta, named, "").to_pylist():
+        for row in rows_of_key(self.view.journal, named, "").to_pylist():
             if row["key"] == key:
                 return _verdict(row)
         return None
@@ -108,19 +115,23 @@ class Pin:
             f"and journal_partition = {self.place.partition} and logical_timestamp < {self.mark} "
             f"and logical_timestamp >= {self.place.first} order by logical_timestamp desc, seq desc limit 1"
         )
-        rows = rows_of_key(self.lake.tables["entities"].delta, {"tenant": tenant, "urn": urn}, rest)
+        rows = rows_of_key(self.view.tables["entities"], {"tenant": tenant, "urn": urn}, rest)
         dicts = rows.to_pylist(maps_as_pydicts="strict")
         return row_from_dict(dicts[0]) if dicts else None
 
 
-def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> Pin:
+def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int, administrator: Administrator) -> Pin:
     """Look at the lake, and at a partition of a journal topic, as they are now. Raises: as `take_pins`."""
-    return take_pins(settings, epochs, topic, [partition])[0]
+    return take_pins(settings, epochs, topic, [partition], administrator)[0]
 
 
-def take_pins(settings: Settings, epochs: Epochs, topic: str, partitions: Iterable[int]) -> list[Pin]:
+def take_pins(
+    settings: Settings, epochs: Epochs, topic: str, partitions: Iterable[int], administrator: Administrator
+) -> list[Pin]:
     """Look at the lake once, and at some partitions of a journal topic.
 
+    Args:
+        administrator: asks the brokers.
     Raises:
         UnavailableError: there is no lake, or no stream has judged anything yet.
         OtherRulesError: the lake's newest batch was judged by other rules of a domain of that topic than this
@@ -129,36 +140,34 @@ def take_pins(settings: Settings, epochs: Epochs, topic: str, partitions: Iterab
         KafkaUnavailableError: no broker answers.
         NotYetVisibleError: the lake lacks a part of what was restored into the topic.
     """
-    check_epoch(settings, epochs, topic)
-    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    check_epoch(administrator, epochs, topic)
     require_packages(epochs.outside)
-    try:
-        lake.refresh()
-    except TableNotFoundError as error:
-        raise UnavailableError(f"There is no lake at {lake.path}.", code="no-lake", hint=_NO_LAKE) from error
+    view = whole_view(views_at(settings.lake.path, settings.lake.storage_options))
+    if view is None:
+        raise UnavailableError(f"There is no lake at {settings.lake.path}.", code="no-lake", hint=_NO_LAKE)
     domain = settings.journal.topics.domain_of(topic)
-    _check_rules(lake, domain)
-    return [_pin(lake, epochs, topic, domain, partition) for partition in partitions]
+    _check_rules(view, domain)
+    return [_pin(view, epochs, topic, domain, partition) for partition in partitions]
 
 
-def _pin(lake: Lake, epochs: Epochs, topic: str, domain: str, partition: int) -> Pin:
+def _pin(view: View, epochs: Epochs, topic: str, domain: str, partition: int) -> Pin:
     known = epochs[topic]
     key = (topic, partition)
-    _check_epoch(lake.journal.mark(key), known)
-    mark = known.reached(partition, lake.journal.mark(key))
+    _check_epoch(view.journal.mark(key), known)
+    mark = known.reached(partition, view.journal.mark(key))
     _check_restored(mark, known, partition)
     shelved = frozenset(value for name, number, value in epochs.shelved if (name, number) == key)
     moved, first = epochs.moved(topic, partition), epochs.first(topic)
     place = Place(topic, partition, known.partitions, domain, shelved, moved, first)
-    return Pin(lake, place, known.epoch, mark, lake.journal.clock(key))
+    return Pin(view, place, known.epoch, mark, view.journal.clock(key))
 
 
-def _check_rules(lake: Lake, topic_domain: str) -> None:
+def _check_rules(view: View, topic_domain: str) -> None:
     """Events of several domains stand in one topic; the rules of all others do not matter."""
-    rules = lake.journal.rules()
+    rules = view.journal.rules
     for domain, own in digests_of_topics([topic_domain]).items():
         if domain not in rules:
-            text = f"No stream has evaluated anything of the domain {domain!r} into {lake.path} yet."
+            text = f"No stream has evaluated anything of the domain {domain!r} into {view.path} yet."
             raise UnavailableError(text, code="no-lake", hint=_NO_LAKE)
         if rules[domain] != own:
             raise OtherRulesError(domain, rules[domain], own)

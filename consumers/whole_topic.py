@@ -15,26 +15,27 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from math import inf
 from typing import Final
 
 from confluent_kafka import KafkaException
 
 from ..fold.folded import Folded
-from ..lake.tables import Lake
+from ..lake.views.views import View, views_at, whole_view
 from ..producers.topics import Epochs, read_epochs
 from ..schemas.errors import KafkaUnavailableError, MetajournalError, NotYetVisibleError, UnavailableError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
+from .asked_ends import leave_ends, shared_ends
 from .follower import MOST_BEHIND, PIN_S
 from .foretelling import Foretold
 from .pins import Pin, take_pins
-from .tail import lost
-from .topic_tail import TopicTail
+from .tail import Tail, lost
 
 ASK_S: Final = 1.0
 """Seconds between two questions for the topic's end, and between two looks at the lake where the topic is not read."""
+_ANSWER_S: Final = 2.5
 _POLL_S: Final = 0.02
 _log = logging.getLogger("metajournal.follower")
 Marks = Mapping[int, int]
@@ -48,7 +49,7 @@ class WholeTopic:
         settings: how to reach Kafka and the lake.
         epochs: the journal topics.
         topic: what to follow.
-        load: is given the lake and the marks below which its rows count; takes them all in.
+        load: is given a view of the lake and the marks below which its rows count; takes them all in.
         take_in: is given what was judged of the topic above them. Both are called in this object's thread; the same
             rows may come again, and never older ones alone.
     """
@@ -58,7 +59,7 @@ class WholeTopic:
         settings: Settings,
         epochs: Epochs,
         topic: str,
-        load: Callable[[Lake, Marks], None],
+        load: Callable[[View, Marks], None],
         take_in: Callable[[Folded], None],
     ) -> None:
         self._settings = settings
@@ -66,6 +67,7 @@ class WholeTopic:
         self._topic = topic
         self._load = load
         self._take_in = take_in
+        self._asked_ends = shared_ends(settings)
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._hurry = threading.Event()
@@ -98,11 +100,14 @@ class WholeTopic:
 
     def close(self) -> None:
         """End the thread."""
-        self._closing.set()
         with self._changed:
+            if self._closing.is_set():
+                return
+            self._closing.set()
             self._changed.notify_all()
         if self._thread is not threading.current_thread():
             self._thread.join()
+        leave_ends(self._asked_ends)
 
     # In its own thread
 
@@ -121,23 +126,25 @@ class WholeTopic:
 
     def _follow(self) -> None:
         """Read the topic until it is closed. Raises: why it cannot be."""
-        tail = TopicTail(self._settings, self._topic, self._epochs[self._topic].partitions)
+        tail = Tail(self._settings)
         try:
             self._begin(tail, self._pins())
             self.problem = None
             with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
                 while not self._closing.is_set():
                     self._renew(tail, pool)
-                    self._ask(tail)
+                    self._ask()
                     self._read(tail)
         finally:
             tail.close()
 
     def _pins(self) -> dict[int, Pin]:
         partitions = range(self._epochs[self._topic].partitions)
-        return dict(zip(partitions, take_pins(self._settings, self._epochs, self._topic, partitions), strict=True))
+        administrator = self._asked_ends.administrator()
+        pins = take_pins(self._settings, self._epochs, self._topic, partitions, administrator)
+        return dict(zip(partitions, pins, strict=True))
 
-    def _renew(self, tail: TopicTail, pool: Executor) -> None:
+    def _renew(self, tail: Tail, pool: Executor) -> None:
         """Go on from newer pins where that is due; they are taken beside the reading, which must not wait for it."""
         if self._pinning is None:
             if time.monotonic() - self._pinned_at > PIN_S:
@@ -151,12 +158,12 @@ class WholeTopic:
                 self._known[partition].renew(pin)
             self._pinned_at = time.monotonic()
 
-    def _begin(self, tail: TopicTail, pins: Mapping[int, Pin]) -> None:
+    def _begin(self, tail: Tail, pins: Mapping[int, Pin]) -> None:
         """Take the lake in, and read the topic from there on."""
         self._pinning = None
-        self._check(pins, tail.ends())
-        self._load(pins[0].lake, {partition: pin.mark for partition, pin in pins.items()})
-        tail.begin({partition: offset_of(pin.mark) for partition, pin in pins.items()})
+        self._check(pins, {partition: tail.ends((self._topic, partition)) for partition in pins})
+        self._load(pins[0].view, {partition: pin.mark for partition, pin in pins.items()})
+        tail.begin({(self._topic, partition): offset_of(pin.mark) for partition, pin in pins.items()})
         self._known = {partition: Foretold(pin, None, self._take_in) for partition, pin in pins.items()}
         self._pinned_at = time.monotonic()
 
@@ -172,7 +179,7 @@ class WholeTopic:
                     f"The lake is {high - offset:,} records behind the end of {self._topic}/{partition}.",
                 )
 
-    def _ask(self, tail: TopicTail) -> None:
+    def _ask(self) -> None:
         """Ask where the topic ends, each second; while nobody answers, go on with what comes."""
         now = time.monotonic()
         if now - self._asked_at < ASK_S and self._ends and not self._hurry.is_set():
@@ -180,21 +187,34 @@ class WholeTopic:
         self._hurry.clear()
         self._asked_at = now
         try:
-            ends = tail.ends()
+            self._ends = self._ends_now()
         except KafkaUnavailableError as error:
             self._ends = {}
             _log.debug("%s", error)
             return
-        self._ends = self._positions({partition: high for partition, (_, high) in ends.items()})
         self._hear({partition: known.next for partition, known in self._known.items()})
 
-    def _read(self, tail: TopicTail) -> None:
+    def _ends_now(self) -> dict[int, int]:
+        """The next position of each partition. Raises: KafkaUnavailableError: it is not said at once."""
+        known = self._epochs[self._topic]
+        asked = [self._asked_ends.end(self._topic, partition) for partition in range(known.partitions)]
+        try:
+            wait(asked, _ANSWER_S)
+            return {number: position(known.epoch, end.result(0)) for number, end in enumerate(asked)}
+        except TimeoutError:
+            raise KafkaUnavailableError(
+                f"The ends of {self._topic} were not returned within {_ANSWER_S:g} s."
+            ) from None
+
+    def _read(self, tail: Tail) -> None:
         came = tail.came(_POLL_S)
         first = position(self._epochs[self._topic].epoch, 0)
-        for partition, (messages, reached) in came.items():
+        for (_, partition), one in came.items():
             known = self._known[partition]
-            known.take(messages)
-            known.reach(first + reached)
+            known.take(one.messages)
+            known.reach(first + one.reached)
+            if one.problem is not None:
+                raise one.problem
             if known.stopped_by is not None:
                 self._refuse(known, partition)
         if came and self._ends:
@@ -215,10 +235,6 @@ class WholeTopic:
                 self._heard_at = self._asked_at
                 self._changed.notify_all()
 
-    def _positions(self, offsets: Mapping[int, int]) -> dict[int, int]:
-        epoch = self._epochs[self._topic].epoch
-        return {partition: position(epoch, offset) for partition, offset in offsets.items()}
-
     # Where the topic is not read
 
     def _stands_back(self, error: MetajournalError) -> None:
@@ -234,22 +250,15 @@ class WholeTopic:
 
     def _look(self) -> None:
         known = self._epochs[self._topic]
-        tail = TopicTail(self._settings, self._topic, known.partitions)
-        try:
-            self._asked_at = time.monotonic()
-            self._ends = self._positions({partition: high for partition, (_, high) in tail.ends().items()})
-        finally:
-            tail.close()
-        lake = Lake(self._settings.lake.path, self._settings.lake.storage_options)
-        exists = lake.journal.exists()
-        if exists:
-            lake.refresh()
+        self._asked_at = time.monotonic()
+        self._ends = self._ends_now()
+        view = whole_view(views_at(self._settings.lake.path, self._settings.lake.storage_options))
         marks = {
-            partition: known.reached(partition, lake.journal.mark((self._topic, partition)) if exists else 0)
+            partition: known.reached(partition, 0 if view is None else view.journal.mark((self._topic, partition)))
             for partition in self._ends
         }
-        if exists:
-            self._load(lake, marks)
+        if view is not None:
+            self._load(view, marks)
         self._hear(marks)
 
 

@@ -79,7 +79,8 @@ def _exit(kind: type[MetajournalError]) -> int:
 def _raised() -> Iterator[tuple[str, str, str, str]]:
     """Every error that the code makes with a code of its own: (code, class, sentence, next step)."""
     for path in [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if "code=" in text else ():
             if isinstance(node, ast.Call) and (code := _text(_keyword(node, "code"))):
                 name = node.func.id if isinstance(node.func, ast.Name) else ""
                 if name.endswith(("Error", "Expired")):

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 
 class Rows(NamedTuple):
@@ -85,6 +88,29 @@ class Piece:
     rows: Mapping[str, pa.Table]
 
 
+Pending = Callable[[], Result]
+"""Waits for what is computed, and gives it; asked again it gives it again."""
+
+
+class Beside(Protocol):
+    """Has something computed, perhaps in another process while the function goes on."""
+
+    def __call__(self, compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
+        """Compute it.
+
+        Args:
+            compute: a function of a module, which depends on nothing but what it is given.
+            given: what can be pickled.
+        """
+        ...
+
+
+def at_once(compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
+    """A `Beside` where nobody helps."""
+    made = compute(given)
+    return lambda: made
+
+
 class Earlier(Protocol):
     """The rows of a piece's partition in front of it: of the tables that are read, and of the function's own.
 
@@ -95,6 +121,11 @@ class Earlier(Protocol):
     def kept(self) -> MutableMapping[Any, Any]:
         """What the function keeps for later pieces of this partition: it may be lost at any time, and the next piece
         may begin anywhere, so it holds only what follows from the journal up to a position that stands beside it."""
+        ...
+
+    @property
+    def beside(self) -> Beside:
+        """Where the function may have something computed."""
         ...
 
     def rows(

@@ -20,7 +20,8 @@ import pyarrow as pa
 from ..lake.declared import made_row
 from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_rows_below
-from ..lake.tables import Table, quoted
+from ..lake.tables import quoted
+from ..lake.views.table import Readable
 from ..rules.entity import EntityRow
 from ..rules.tables import KEYS, key_of
 from ..schemas.encoding.cursor import Numbers
@@ -38,14 +39,29 @@ PartitionKey = tuple[str, int]
 _T = TypeVar("_T")
 
 
+class AskedTable(Protocol):
+    """A table that rows are looked up in (`lake.table.Table`, `lake.views.viewed.ViewedTable`)."""
+
+    schema: pa.Schema
+
+    @property
+    def readable(self) -> Readable: ...
+
+    def sql(self, statement: str, among: Mapping[str, Sequence[Any]] | None = None) -> pa.Table: ...
+
+    def query(
+        self, select: str, where: str, among: Mapping[str, Sequence[Any]] | None = None
+    ) -> list[dict[str, Any]]: ...
+
+
 class Tables(Protocol):
     """The tables that are looked at: a whole lake, or some of it at fixed versions."""
 
     @property
-    def tables(self) -> Mapping[str, Table]: ...
+    def tables(self) -> Mapping[str, AskedTable]: ...
 
     @property
-    def journal(self) -> Table: ...
+    def journal(self) -> AskedTable: ...
 
 
 class PriorRows:
@@ -196,7 +212,7 @@ class PriorRows:
         wanted = pa.table(
             {name: pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)}
         )
-        rows = newest_rows(self._lake.tables[table].delta, wanted, place.partition, below)
+        rows = newest_rows(self._lake.tables[table].readable, wanted, place.partition, below)
         make = made_row(table)
         for made in map(make, rows.to_pylist(maps_as_pydicts="strict")):
             yield (table, made.tenant, key_of(made)), made
@@ -218,7 +234,7 @@ class PriorRows:
         """Whether missing rows stand in memory; many of them have all rows read, where those fit."""
         asked = self._snapshot is None and self._fits and missing >= _MANY_MISSING
         if asked and self._marks is not None and self._limit is not None:
-            self._snapshot = Snapshot.load(self._lake.tables["entities"], self._marks(), self._limit)
+            self._snapshot = Snapshot.load(self._lake.tables["entities"].readable, self._marks(), self._limit)
             self._fits = self._snapshot is not None  # a table that is too large only grows
         return self._snapshot is not None
 
@@ -236,22 +252,22 @@ class PriorRows:
                 BELOW: pa.array([below for _, below in places], pa.int64()),
             }
         )
-        return newest_rows_below(self._lake.tables["entities"].delta, wanted)
+        return newest_rows_below(self._lake.tables["entities"].readable, wanted)
 
     def keys_before(self, keys: pa.Table, place: Place) -> pa.Table:
         """Those of some keys (tenant, urn) of a partition that have a row in the lake."""
         below = self._below
         assert below is not None  # a task's
-        return keys_with_rows(self._lake.tables["entities"].delta, keys, place.partition, below)
+        return keys_with_rows(self._lake.tables["entities"].readable, keys, place.partition, below)
 
-    def _newest(self, where: str) -> Iterator[EntityRow]:
-        """The newest row of each key among the rows of a condition."""
+    def _newest(self, where: str, among: Mapping[str, Sequence[Any]]) -> Iterator[EntityRow]:
+        """The newest row of each key among the rows of a condition, which have some values of some columns."""
         ranked = (
             f"select {COLUMNS}, row_number() over "
             "(partition by tenant, urn order by logical_timestamp desc, seq desc) as age "
             f"from entities where {where}"
         )
-        table = self._lake.tables["entities"].sql(f"select * from ({ranked}) where age = 1")
+        table = self._lake.tables["entities"].sql(f"select * from ({ranked}) where age = 1", among)
         return map(row_from_dict, table.to_pylist(maps_as_pydicts="strict"))
 
     def _members(self, readings: Readings, need: Needs) -> dict[MembersKey, list[EntityRow]]:
@@ -260,7 +276,8 @@ class PriorRows:
         for (tenant, kind), keys in groupby(sorted(need.members, key=itemgetter(0, 2, 1)), key=itemgetter(0, 2)):
             for aggregates in _chunks([aggregate for _, aggregate, _ in keys], _AGGREGATES_PER_QUERY):
                 these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, aggregates))})"
-                for row in self._newest(f"{these} and kind = {quoted(kind)} and {self._before(readings)}"):
+                where = f"{these} and kind = {quoted(kind)} and {self._before(readings)}"
+                for row in self._newest(where, {"tenant": [tenant], "aggregate": aggregates}):
                     members[tenant, row.aggregate, kind][row.urn] = row
         return {key: list({**rows, **self._own_members.get(key, {})}.values()) for key, rows in members.items()}
 
@@ -283,10 +300,12 @@ class PriorRows:
 
         Highest first: the lowest one of an identity comes last.
         """
-        ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in keys)
+        texts = [id_text(event_id) for _, _, event_id in keys]
+        ids = ", ".join(map(quoted, texts))
         rows = self._lake.journal.query(
             "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of, repeat",
             f"{_before(place, start)} and event_id in ({ids}) order by logical_timestamp desc",
+            {"topic": [place.topic], "journal_partition": [place.partition], "event_id": texts},
         )
         for row in rows:
             detail = None if row["detail"] is None else json.loads(row["detail"])

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from ..lake import scan
 from ..lake.digest import below
 from ..lake.entities import row_from_dict
-from ..lake.table import PartitionKey, Table
+from ..lake.table import PartitionKey
+from ..lake.views.table import Readable, frozen
 from ..rules.entity import EntityRow
 
 _HISTORY = 4
@@ -41,22 +41,22 @@ class Snapshot:
         self._rows = rows.take(pa.array(order)).combine_chunks()
 
     @classmethod
-    def load(cls, table: Table, marks: Mapping[PartitionKey, int], most_rows: int) -> Snapshot | None:
+    def load(cls, table: Readable, marks: Mapping[PartitionKey, int], most_rows: int) -> Snapshot | None:
         """Read the newest rows below the marks.
 
         Args:
-            table: the `entities` table, at the version to read.
+            table: a view of the `entities` table, or a handle, whose version is the one that is read.
             marks: next position per (journal topic, partition).
             most_rows: None is given where there are more, or where the history is much longer.
         """
-        files = scan.live_files(table.delta)
-        schema = pa.schema(table.delta.schema().to_arrow())
+        view = frozen(table)
+        files, schema = view.files, view.schema
         if not files.num_rows:
             return cls(schema.empty_table())
         if sum(files["num_records"].to_pylist()) > _HISTORY * most_rows:
             return None
         with scan.cursor() as cursor:
-            rows = scan.source(cursor, table.delta, files["path"].to_pylist())
+            rows = scan.source(cursor, view, files["path"].to_pylist())
             statement = f"""
                 with lake_rows as not materialized (select * from {rows} where {below(schema, marks)}),
                 newest as (select tenant, urn, max((logical_timestamp, seq)) as place from lake_rows group by all)
@@ -86,5 +86,7 @@ class Snapshot:
 
 def _hashes(tenants: Any, urns: Any) -> Any:
     """64-bit hashes of keys: the same for the same key as long as this process lives."""
+    import polars as pl  # 16 MiB and four threads, which a process that follows single entities does without
+
     frame = pl.DataFrame({"tenant": pl.Series(pl.from_arrow(tenants)), "urn": pl.Series(pl.from_arrow(urns))})
     return frame.hash_rows(seed=0).to_numpy()

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from re import compile as pattern
@@ -28,14 +29,17 @@ from ..schemas.errors import (
     ForbiddenError,
     InputError,
     MetajournalError,
+    NotYetVisibleError,
     OperatorError,
     OutcomeUnknownError,
     UnauthenticatedError,
     UnknownEntityError,
 )
 from ..schemas.pages import Page
+from ..schemas.positions import cut_of
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
+from .addresses import Proxies
 from .audit import Audit, UnauditedError
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, read_value
 from .conditions import Wish, at_least_of, check_once, joined, wish_of
@@ -48,7 +52,7 @@ from .following import Following
 from .limits import Buckets
 from .openapi import DESCRIPTION, openapi
 from .own.changes import AFTER
-from .own.rows import entity_answer, read_then
+from .own.rows import entity_answer, positions_named, read_then
 from .principals import KEY, Principal, Principals, check_needs
 from .problems import HttpError, problem_of
 from .replies import JSON, check_accepts, problem_reply, reply_of
@@ -104,13 +108,14 @@ class Gateway:
             journal, principals, settings, self.table, writer=self.writer, following=self.following,
             readers=self._readers, waiters=self._waiters, buckets=self._buckets, feeds=self.feeds,
         )  # fmt: skip
+        self._proxies = Proxies(settings.trusted_proxies)
         self.audit = Audit(journal.settings, settings.audit, self.figures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = HttpRequest(scope, receive)
-        exchange = _Exchange(request)
+        exchange = _Exchange(request, self._proxies)
         try:
             response = await self._handled(request, exchange)
         except ClientDisconnect:
@@ -184,6 +189,9 @@ class Gateway:
             event, tells = made if isinstance(made, Made) else (made, {})
             wish = wish if endpoint.waits else wish._replace(wait_s=0.0)
             return await self.writer.write(endpoint, asked, event, wish, tells=tells)
+        if points := positions_named(asked.query):
+            with suppress(NotYetVisibleError):  # then the answer says that it is not final
+                await self.following.reach(cut_of(points), self._settings.wait_s)
         if endpoint.row is not None:
             return await self._row(endpoint, asked, at_least)
         assert endpoint.read is not None
@@ -197,7 +205,9 @@ class Gateway:
             newest = await self.following.newest(asked, self._settings.wait_s)
             awaited = at_least = at_least if newest is None else (*at_least, newest)
         if awaited and not endpoint.waits_itself:
-            await self._journal.wait_future(awaited, timeout_s=self._settings.wait_s)
+            await self.following.reach(cut_of(awaited), self._settings.wait_s)
+        elif awaited:
+            await self.following.check_ends(cut_of(awaited))
         readers = self._waiters if endpoint.waits_itself else self._readers
         read = partial(endpoint.read, self._journal, replace(asked, at_least=at_least))
         seen = self.following.then if asked.is_earlier else self.following.seen
@@ -228,11 +238,13 @@ class Gateway:
         assert endpoint.row is not None
         if "as_at" in asked.query or "as_of" in asked.query:
             if at_least:
-                await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
+                await self.following.reach(cut_of(at_least), self._settings.wait_s)
             read = partial(read_then, self._journal, endpoint.row, asked)
             return await self.following.then(
                 asked, partial(self._readers.run, read, asker=asked.asker), self._settings.wait_s
             )  # fmt: skip
+        if at_least:
+            await self.following.check_ends(cut_of(at_least))
         fresh = await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)
         if fresh.row is None:
             raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
@@ -363,9 +375,11 @@ class _Exchange:
 
     Args:
         request: as it came.
+        proxies: whose word counts on where it comes from.
     """
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: HttpRequest, proxies: Proxies) -> None:
+        self._sender = partial(proxies.sender, request)
         given = request.headers.get("x-request-id", "")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
         traced = request.headers.get("traceparent", "")
@@ -381,6 +395,11 @@ class _Exchange:
         wants_html = "text/html" in request.headers.get("accept", "")
         self.is_page = wants_html and not self.path.startswith(_API)
         """Whether errors are shown as pages: also of addresses that are none, to browsers."""
+
+    @property
+    def sender(self) -> str:
+        """Where it comes from, as limits count it."""
+        return self._sender()
 
     @property
     def endpoint(self) -> str:

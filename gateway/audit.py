@@ -1,8 +1,10 @@
 """Who did what to whom, for those who must answer for it: a record in `<prefix>.audit`, and a line of the log beside.
 
-Recorded are refusals, logins, changes of rights and, if asked, reads. A record never bears a secret, a body, or any
-text of a request but the URN that it names. Refusals wait for nothing: where Kafka is away or full, their record is in
-the log alone, and counted. A read that must be recorded is answered once Kafka has the record, else with 503.
+Recorded are refusals, logins, changes of rights and, if asked, reads; of requests without a valid key, which anybody
+can send in any number, and of those that a key sends too fast, only so many, and a record of each minute counts the
+rest. A record never bears a secret, a body, or any text of a request but the URN that it names. Refusals wait for
+nothing: where Kafka is away or full, their record is in the log alone, and counted. A read that must be recorded is
+answered once Kafka has the record, else with 503.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from ..schemas.pages import Page
 from ..schemas.settings import Settings
 from ..schemas.times import time_shown
 from ..schemas.urn import Urn
-from .figures import AUDIT_LOST, GatewayFigures
+from .figures import AUDIT_LEFT_OUT, AUDIT_LOST, GatewayFigures
+from .limits import Buckets
 from .principals import Principal
 from .replies import encoded
 from .routing import Row
@@ -47,6 +50,13 @@ _PRODUCER: Final = {
 
 
 _REFUSALS: Final = frozenset({401, 403, 429})
+_TOO_MANY: Final = 429
+_OF_ONE: Final = (0.2, 20)
+"""Records a second, and at once, of what one sender or one key is refused without a limit of its own."""
+_OF_ALL: Final = (2.0, 200)
+"""The same of all together."""
+_TOLD_EACH_S: Final = 60.0
+"""Seconds until a record counts those that were left out."""
 
 
 class Exchange(Protocol):
@@ -62,6 +72,8 @@ class Exchange(Protocol):
     def error(self) -> Exception | None: ...
     @property
     def principal(self) -> Principal | None: ...
+    @property
+    def sender(self) -> str: ...
 
 
 class UnauditedError(UnavailableError):
@@ -83,6 +95,7 @@ class Record(NamedTuple):
         request_id: as in the log.
         principal: who asked; None where nobody knows.
         time_ms: when, milliseconds UTC.
+        left_out: it stands for so many requests that have no record of their own; 0: it is one request's.
     """
 
     what: str
@@ -93,6 +106,7 @@ class Record(NamedTuple):
     request_id: str
     principal: Principal | None
     time_ms: int
+    left_out: int = 0
 
     @property
     def value(self) -> dict[str, Any]:
@@ -109,6 +123,7 @@ class Record(NamedTuple):
             "action": self.action,
             "urn": self.urn,
             "status": self.status,
+            **({"left_out": self.left_out} if self.left_out else {}),
         }
 
 
@@ -130,6 +145,8 @@ class Audit:
         self._producer = make_producer(settings, ErrorLog(), **_PRODUCER)
         self._closing = threading.Event()
         self._is_losing = False
+        self._of_one, self._of_all = Buckets(*_OF_ONE), Buckets(*_OF_ALL)
+        self._left_out = 0
         self._thread = threading.Thread(target=self._run, name="metajournal-audit", daemon=True)
         self._thread.start()
 
@@ -142,13 +159,36 @@ class Audit:
         Raises:
             UnauditedError: it is a read whose record Kafka does not have in time.
         """
-        row = exchange.row
-        if status in _REFUSALS:
-            self.note(self._record(exchange, REFUSED, status))
-        elif row is not None and row.audited:
-            self.note(self._record(exchange, row.audited, status))
-        elif row is not None and self._reads and _is_read(row):
+        row, is_refused = exchange.row, status in _REFUSALS
+        is_read = row is not None and not row.audited and self._reads and _is_read(row)
+        if not (is_refused or is_read or (row is not None and row.audited)):
+            return
+        if not self._has_room(exchange, status):
+            self._leave_out()
+        elif is_refused or row is None or row.audited:
+            self.note(self._record(exchange, REFUSED if is_refused or row is None else row.audited, status))
+        else:
             await self.stored(self._record(exchange, READ, status))
+
+    def _has_room(self, exchange: Exchange, status: int) -> bool:
+        """Whether one more is recorded; of what has a limit of its own always."""
+        who = exchange.principal
+        if who is not None and status != _TOO_MANY:
+            return True
+        sender = f"from {exchange.sender}" if who is None else who.key_id
+        return not self._of_one.lacks(sender) and not self._of_all.lacks("")
+
+    def _leave_out(self) -> None:
+        if self._left_out == 0:
+            self._loop.call_later(_TOLD_EACH_S, self._tell_left_out)
+        self._left_out += 1
+        self._figures.figures.add(AUDIT_LEFT_OUT, 1)
+
+    def _tell_left_out(self) -> None:
+        """Record how many have no record of their own."""
+        count, self._left_out = self._left_out, 0
+        if count:
+            self.note(Record(REFUSED, "none", "", None, 401, "none", None, int(time.time() * 1000), count))
 
     def refused(self, exchange: Exchange, error: ForbiddenError) -> None:
         """Record one of several events of a request that is refused."""
@@ -192,6 +232,7 @@ class Audit:
 
     async def close(self) -> None:
         """Wait a moment for what is on its way, and leave Kafka."""
+        self._tell_left_out()
         await asyncio.to_thread(self._close)
 
     def _say(self, record: Record) -> None:

@@ -19,6 +19,11 @@ AUDIT_LOST: Final = Figure(
     "Records of the audit that its topic did not get; the log has them.",
     "counter",
 )
+AUDIT_LEFT_OUT: Final = Figure(
+    "metajournal_gateway_audit_left_out_total",
+    "Refused requests that have no record of their own in the audit, since too many came from one sender.",
+    "counter",
+)
 FEEDS: Final = Figure("metajournal_gateway_feeds", "Feeds that are open.", "gauge")
 
 

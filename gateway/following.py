@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from ..client import Journal
-from ..consumers.asked_ends import AskedEnds
+from ..consumers.asked_ends import leave_ends, shared_ends
 from ..consumers.followers import Follow, is_running, place_of
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
@@ -26,6 +26,7 @@ from ..rules.entity import EntityRow
 from ..schemas.endpoints import Request
 from ..schemas.errors import (
     InputError,
+    InvalidPositionError,
     MetajournalError,
     NotYetVisibleError,
     OperatorError,
@@ -33,7 +34,7 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.hashing import record_key
-from ..schemas.positions import Position
+from ..schemas.positions import Cut, Position
 from ..schemas.urn import Urn
 from .threads import Readers
 
@@ -43,6 +44,8 @@ KEPT: Final = 4_096
 """Most aggregates that are followed at once."""
 _AGAIN_S: Final = 1.0
 _SHOWN_S: Final = 0.01
+_END_S: Final = 1.0
+"""Seconds for Kafka to say where a partition ends, to refuse what is beyond that."""
 _STANDS_BACK: Final = (OperatorError, UnavailableError)
 
 
@@ -69,7 +72,7 @@ class Following:
     def __init__(self, journal: Journal, readers: Readers) -> None:
         self._journal = journal
         self._readers = readers
-        self._ends = AskedEnds(journal.settings, journal.epochs)
+        self._ends = shared_ends(journal.settings)
         self._follows: OrderedDict[bytes, Follow] = OrderedDict()
         self._back_until: dict[tuple[str, int], float] = {}
         self._begun: dict[tuple[str, int], asyncio.Future[Follow]] = {}
@@ -101,12 +104,18 @@ class Following:
         return follow
 
     async def _open(self, aggregate: Urn, tenant: str, place: tuple[str, int]) -> Follow:
-        """Follow an aggregate; who comes first to a partition begins it in a thread, and all others wait for that."""
+        """Follow an aggregate; who comes first to a partition begins it in a thread, and all others wait for that.
+
+        One partition after the other: each takes a thread and a client of Kafka while it begins.
+        """
         while not is_running(self._journal.settings, *place):
             begun = self._begun.get(place)
             if begun is not None:
                 await asyncio.wait({begun})
                 begun.result()  # raises what has kept it from beginning
+                continue
+            if self._begun:
+                await asyncio.wait(self._begun.values())
                 continue
             read = partial(self._journal.follow, aggregate, tenant=tenant)
             begun = self._begun[place] = asyncio.ensure_future(self._readers.run(read))
@@ -225,7 +234,51 @@ class Following:
     async def last(self, urn: Urn, tenant: str) -> Position:
         """The last position that an entity's partition holds now. Raises: KafkaUnavailableError."""
         place = place_of(self._journal.settings, self._journal.epochs, urn, record_key(tenant, str(urn.aggregate)))
-        return await self._ends.last(*place)
+        return await self._ends.last(*place, self._epoch(place[0]))
+
+    def _epoch(self, topic: str) -> int:
+        return self._journal.epochs[topic].epoch
+
+    async def reach(self, wanted: Cut, wait_s: float) -> None:
+        """Wait until the lake holds everything below some positions.
+
+        Raises:
+            InvalidPositionError: as `check_ends`; or the journal has no such partition.
+            NotYetVisibleError: it did not get there in time.
+            UnavailableError: there is no lake.
+        """
+        held = asyncio.wrap_future(self._journal.wait_future(wanted, timeout_s=wait_s))
+        checked = asyncio.ensure_future(self.check_ends(wanted))
+        try:
+            await asyncio.wait({held, checked}, return_when=asyncio.FIRST_COMPLETED)
+            if not held.done():
+                await checked
+            await held
+        finally:
+            held.cancel()
+            if not checked.cancel():
+                checked.exception()  # it was late with it: the lake has answered
+
+    async def check_ends(self, wanted: Cut) -> None:
+        """Refuse what lies beyond the journal's end: nothing that was acknowledged does. Where Kafka does not say at
+        once where that is, nothing is refused.
+
+        Raises:
+            InvalidPositionError: a position is beyond the end of its partition, or there is no such partition.
+        """
+        for topic, partition in wanted:
+            known = self._journal.epochs.get(topic)
+            if known is None or partition >= known.partitions:
+                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
+        ends = {place: self._ends.last(*place, self._epoch(place[0]), committed=False) for place in wanted}
+        asked = {place: asyncio.wrap_future(end) for place, end in ends.items()}
+        if asked:
+            await asyncio.wait(asked.values(), timeout=_END_S)
+        for place, answer in asked.items():
+            if not answer.done():
+                answer.cancel()
+            elif answer.exception() is None and wanted[place] > answer.result().value + 1:
+                raise _beyond(Position(*place, wanted[place] - 1), answer.result())
 
     async def shown(self, position: Position, wait_s: float) -> None:
         """Wait until Kafka shows a position to readers: a unit is committed some milliseconds before that.
@@ -235,7 +288,8 @@ class Following:
             NotYetVisibleError: it was not shown in time.
         """
         until = time.monotonic() + wait_s
-        while (await self._ends.last(position.topic, position.partition)).value < position.value:
+        place = position.topic, position.partition
+        while (await self._ends.last(*place, self._epoch(position.topic))).value < position.value:
             if time.monotonic() > until:
                 raise NotYetVisibleError(1, f"{position} is committed, but Kafka does not show it yet.")
             await asyncio.sleep(_SHOWN_S)
@@ -245,7 +299,14 @@ class Following:
         for follow in self._follows.values():
             follow.close()
         self._follows.clear()
-        await asyncio.to_thread(self._ends.close)
+        await asyncio.to_thread(leave_ends, self._ends)
+
+
+def _beyond(position: Position, last: Position) -> InvalidPositionError:
+    return InvalidPositionError(
+        f"The journal does not have {position} yet: its last position there is {last.value}.",
+        code="position-beyond-end", text=str(position), hint="Send a position as an answer or a change has told it.",
+    )  # fmt: skip
 
 
 def _close_unused(future: asyncio.Future[Follow]) -> None:

@@ -30,20 +30,25 @@ class Buckets:
 
     def take(self, key_id: str) -> None:
         """Take one token. Raises: HttpError: 429: there is none."""
+        lacking = self.lacks(key_id)
+        if lacking:
+            after_s = max(1, round(lacking / self._rate))
+            raise HttpError(
+                429, f"This key asks for more than {self._rate:g} requests a second.", code="too-many-requests",
+                hint=f"Wait {after_s} s.", headers={"Retry-After": str(after_s)},
+            )  # fmt: skip
+
+    def lacks(self, key_id: str) -> float:
+        """Take one token; 0.0, or how much of one is lacking, so that none is taken."""
         if not self._rate:
-            return
+            return 0.0
         now = self._clock()
         tokens, since = self._buckets.pop(key_id, (self._burst, now))
         tokens = min(self._burst, tokens + (now - since) * self._rate)
         self._buckets[key_id] = (max(0.0, tokens - 1), now) if tokens >= 1 else (tokens, now)
         if len(self._buckets) > _KEPT:
             self._buckets.popitem(last=False)
-        if tokens < 1:
-            after_s = max(1, round((1 - tokens) / self._rate))
-            raise HttpError(
-                429, f"This key asks for more than {self._rate:g} requests a second.", code="too-many-requests",
-                hint=f"Wait {after_s} s.", headers={"Retry-After": str(after_s)},
-            )  # fmt: skip
+        return max(0.0, 1 - tokens)
 
 
 class Failures:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from ..producers.waiting.futures import AwaitableFuture
 from ..schemas.endpoints import Need, Rights
 from ..schemas.errors import ForbiddenError
 from ..schemas.positions import Position
@@ -57,8 +58,9 @@ class Principals(Protocol):
     def heard(self) -> bool:
         """Whether rights are known as they are now."""
 
-    def holds(self, position: Position) -> bool:
-        """Whether what an event changed about rights is known; of any other event it is."""
+    def held(self, position: Position) -> AwaitableFuture[None]:
+        """Resolved once what an event changed about rights is known; of any other event it is. Cancelled by whoever
+        does not wait any longer."""
 
     def close(self) -> None:
         """Stop following rights."""
@@ -71,7 +73,7 @@ class Directory(Protocol):
     def principal(self, tenant: str, name: str) -> Any: ...
     @property
     def is_heard(self) -> bool: ...
-    def holds(self, position: Position) -> bool: ...
+    def held(self, position: Position) -> AwaitableFuture[None]: ...
     def close(self) -> None: ...
 
 
@@ -97,9 +99,9 @@ class Followed:
         """As `Principals.heard`."""
         return self._directory.is_heard
 
-    def holds(self, position: Position) -> bool:
-        """As `Principals.holds`."""
-        return self._directory.holds(position)
+    def held(self, position: Position) -> AwaitableFuture[None]:
+        """As `Principals.held`."""
+        return self._directory.held(position)
 
     def close(self) -> None:
         """As `Principals.close`."""

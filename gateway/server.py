@@ -11,6 +11,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -99,7 +100,8 @@ class Serving:
     async def run(self, ready: Callable[[str], None]) -> None:
         """Serve until told to end."""
         settings = self._settings
-        await asyncio.to_thread(publish_schemas, self._journal)
+        with ThreadPoolExecutor(1) as once:  # whose thread is not kept
+            await asyncio.get_running_loop().run_in_executor(once, publish_schemas, self._journal)
         gateway = Gateway(self._journal, self._principals, settings)
         readiness = Readiness(self._journal, self._principals)
         app: Any = gateway

@@ -29,7 +29,7 @@ from ..schemas.errors import (
     UnknownEntityError,
 )  # fmt: skip
 from ..schemas.pages import Page, Section, Sent, Shown
-from ..schemas.positions import Position
+from ..schemas.positions import Position, cut_of
 from ..schemas.registry import domain_named
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
@@ -44,7 +44,7 @@ from .following import Following
 from .limits import Buckets
 from .logins import WRITTEN, LoginFailedError, Logins
 from .own.changes import AFTER
-from .own.rows import points_of
+from .own.rows import points_of, positions_named
 from .own_writes import OWN_S, OwnWrites
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows, check_needs
@@ -154,6 +154,9 @@ class Site:
             return await self._sent(request, page, asked, visit)
         if page.feed is not None:
             return await self._feed(request, page.feed(asked), asked, exchange)
+        if points := positions_named(query):
+            with suppress(NotYetVisibleError):  # then the page says so
+                await self._following.reach(cut_of(points), self._settings.wait_s)
         if asked.at_least and not page.waits_itself:
             with suppress(NotYetVisibleError):
                 await self._journal.wait_future(asked.at_least, timeout_s=OWN_S)

@@ -33,8 +33,6 @@ EVENT_ID: Final = "Metajournal-Event-Id"
 POSITION: Final = "Metajournal-Position"
 OUTCOME: Final = "Metajournal-Outcome"
 REPLAYED: Final = "Idempotency-Replayed"
-_HEARD_S: Final = 1.0
-_ASKED_AGAIN_S: Final = 0.005
 _PAUSED_AFTER: Final = 100
 """Events of a request that are emitted before others have their turn on the loop."""
 
@@ -84,6 +82,7 @@ class Writer:
         position = await receipt
         if not wish.wait_s:
             return _pending(receipt, position, tells)
+        until = time.monotonic() + wish.wait_s
         outcome = await self._unless_leaving(self._following.verdict(follow, receipt, wish.wait_s))
         if outcome is None:
             return _pending(receipt, position, tells)
@@ -92,17 +91,28 @@ class Writer:
             if isinstance(outcome, Duplicate) and tells:
                 raise _told_once()
             answer = await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
-            await self._heard_of(position)
+            if not await self._is_heard_of(position, until - time.monotonic()):
+                return _pending(receipt, position, tells)
             return replace(answer, value={**answer.value, **(tells or {})})
         except RejectedError as error:
             error.data["headers"] = headers
             raise
 
-    async def _heard_of(self, position: Position) -> None:
-        """Wait a moment until this process knows what an event changed about rights: who is answered may use them."""
-        until = time.monotonic() + _HEARD_S
-        while not self._principals.holds(position) and time.monotonic() < until:
-            await asyncio.sleep(_ASKED_AGAIN_S)
+    async def _is_heard_of(self, position: Position, wait_s: float) -> bool:
+        """Whether this process knows in time what an event changed about rights: who is answered with 200 may use
+        them."""
+        held = self._principals.held(position)
+        if held.done():
+            return True
+        heard: asyncio.Future[Any] = asyncio.wrap_future(held)
+        leaving = asyncio.ensure_future(self.leaving.wait())
+        try:
+            waits: set[asyncio.Future[Any]] = {heard, leaving}
+            await asyncio.wait(waits, timeout=max(0.0, wait_s), return_when=asyncio.FIRST_COMPLETED)
+            return heard.done()
+        finally:
+            leaving.cancel()
+            heard.cancel()
 
     async def _answer(
         self, endpoint: Endpoint, request: Request, event: Event, expected: Any, receipt: Receipt, outcome: Outcome,

@@ -171,16 +171,16 @@ class GroupRows:
         return made
 
     def _possible(self, conditions: Sequence[_Condition]) -> list[Group]:
-        """The groups that can hold a row, file by file."""
-        paths = [
-            file["path"]
-            for file in self._table.listed
-            if not any(one.holds(_bounds_of(file, one.column)) is False for one in conditions)
-        ]
+        """The groups that can hold a row, file by file; what all of a file meets is not asked of each of its groups."""
+        left: dict[str, list[_Condition]] = {}
+        for file in self._table.listed:
+            held = [one.holds(_bounds_of(file, one.column)) for one in conditions]
+            if False not in held:
+                left[file["path"]] = [one for one, holds in zip(conditions, held, strict=True) if not holds]
         return [
             group
-            for group in self._groups.of(paths)
-            if not any(one.holds(group.bounds.get(one.column)) is False for one in conditions)
+            for group in self._groups.of([*left])
+            if not any(one.holds(group.bounds.get(one.column)) is False for one in left[group.path])
         ]
 
     def _of_block(

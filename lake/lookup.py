@@ -13,10 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from . import scan
-from .storage.damage import opening
 from .views.table import Readable, frozen
 
 PARTITION, BELOW = "key_partition", "key_below"
@@ -24,25 +22,11 @@ PARTITION, BELOW = "key_partition", "key_below"
 _FEW_KEYS = 5_000
 
 
-def pinned(uri: str, version: int, storage_options: Mapping[str, str] | None = None) -> DeltaTable:
-    """A handle on a table as it stood at one version, whatever is committed meanwhile.
-
-    Args:
-        uri: the table's folder or URL (`Table.uri`).
-        version: the version to read (`Table.delta.version()`).
-        storage_options: options of its store (`Table.storage_options`).
-    """
-    with opening(uri, storage_options or {}):
-        return DeltaTable(uri, version=version, storage_options=dict(storage_options or {}))
-
-
 def newest_rows(table: Readable, keys: pa.Table, partition: int, below: int) -> pa.Table:
     """The newest row of each key that stands below a position of one journal partition.
 
-    A worker process calls it as `newest_rows(pinned(uri, version, storage_options), keys, partition, below)`.
-
     Args:
-        table: a handle; its version is the one that is read.
+        table: a view of it, or a handle, whose version is the one that is read.
         keys: one column for each key column of the table (`entities`: tenant, urn; both text). Repeated keys count
             once. All keys belong to aggregates of this journal partition.
         partition: number of the journal partition.

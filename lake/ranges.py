@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from . import scan
 from .table import quoted
@@ -23,7 +22,7 @@ _WEIGHED: Final = 16
 
 
 def rows_between(
-    table: DeltaTable,
+    table: Readable,
     key: PartitionKey,
     start: int,
     end: int,
@@ -35,7 +34,7 @@ def rows_between(
     """Rows of one journal partition from one position to below another, by position and sequence.
 
     Args:
-        table: a handle; its version is the one that is read.
+        table: a view of it, or a handle, whose version is the one that is read.
         columns: of the table.
         among: only rows with one of the values (texts or whole numbers) in each of these columns.
         between: only rows with a value between two, both included, in each of these columns.
@@ -43,7 +42,8 @@ def rows_between(
     Returns:
         The columns, in their types.
     """
-    whole = pa.schema(table.schema().to_arrow())
+    table = frozen(table)
+    whole = table.schema
     schema = pa.schema([whole.field(name) for name in columns])
     paths = paths_between(table, key, start, end, among, _spans(between, keys))
     if not paths:
@@ -77,16 +77,17 @@ def literal(value: Any) -> str:
     return str(int(value)) if isinstance(value, int) else quoted(value)
 
 
-def newest_below(table: DeltaTable, key: PartitionKey, end: int, keys: pa.Table) -> pa.Table:
+def newest_below(table: Readable, key: PartitionKey, end: int, keys: pa.Table) -> pa.Table:
     """The newest row of each of some keys among the rows of one journal partition below a position.
 
     Args:
-        table: a handle; its version is the one that is read.
+        table: a view of it, or a handle, whose version is the one that is read.
         keys: key columns of the table, by their names; the first of texts finds the files.
     Returns:
         Whole rows in the table's columns and types, at most one a key, in no order.
     """
-    schema = pa.schema(table.schema().to_arrow())
+    table = frozen(table)
+    schema = table.schema
     named = keys.column_names
     among = {name: pc.unique(keys[name]).to_pylist() for name in named if pa.types.is_string(keys[name].type)}
     paths = paths_between(table, key, 0, end, among) if keys.num_rows else []
@@ -104,7 +105,7 @@ def newest_below(table: DeltaTable, key: PartitionKey, end: int, keys: pa.Table)
 
 
 def weights(
-    table: DeltaTable,
+    table: Readable,
     key: PartitionKey,
     start: int,
     end: int,
@@ -121,7 +122,8 @@ def weights(
     Returns:
         `place` (int64, ascending), `rows` and `bytes` (int64) of each.
     """
-    whole = pa.schema(table.schema().to_arrow())
+    table = frozen(table)
+    whole = table.schema
     paths = paths_between(table, key, start, end)
     empty = pa.schema([("place", pa.int64()), ("rows", pa.int64()), ("bytes", pa.int64())])
     if not paths:

@@ -18,13 +18,15 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from .storage.damage import files_below, local_folder, reading_all
+from .storage.damage import local_folder, reading_all
+from .storage.log_damage import files_below
 from .views.table import Readable, TableView, frozen
 
 _MEMORY = "1GB"
 _SPILLING_MEMORY = "512MB"
 _SPILLING_THREADS = min(4, os.cpu_count() or 1)
 _CONFIG: dict[str, Any] = {
+    "async_threads": "1",  # eight where nobody says otherwise, which files on this machine have no use for
     "autoinstall_known_extensions": "false",
     "memory_limit": _MEMORY,
     "preserve_insertion_order": "false",
@@ -92,6 +94,19 @@ def spilling() -> Iterator[Cursor]:
             made = Cursor(connection)
             with reading_all(made.read):
                 yield made
+
+
+@contextmanager
+def single() -> Iterator[Cursor]:
+    """A cursor of an engine of its own that computes in the thread that asks, and in no other one.
+
+    Raises:
+        DamagedTableError, StaleReadError: as `cursor`.
+    """
+    with duckdb.connect(config={**_CONFIG, "memory_limit": _SPILLING_MEMORY, "threads": 1}) as connection:
+        made = Cursor(connection)
+        with reading_all(made.read):
+            yield made
 
 
 @lru_cache(maxsize=1)

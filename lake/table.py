@@ -15,25 +15,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
 
 from ..rules.digest import digests_from, digests_text
-from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
+from ..schemas.errors import LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
 from .declared import SPECS
 from .storage.compaction import Compaction, StepHook, passed
-from .storage.damage import LOG, empty_commit, opening, reading
-from .storage.faults import writing
+from .storage.damage import reading
+from .storage.faults import is_delta_error, writing
 from .storage.files import DataFile, TableFiles, files_of, in_order
+from .storage.log_damage import LOG, empty_commit, has_log, opening
 from .storage.runs import LiveFile
 from .storage.store import is_store
 from .views.table import CLOCK, RULES
 from .views.table import PartitionKey as PartitionKey
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake.transaction import AddAction, RemoveAction
 
 Marks = dict[PartitionKey, int]
 
@@ -88,10 +90,12 @@ class Table:
         """The delta-rs handle.
 
         Raises:
-            TableNotFoundError: nothing was ever written.
+            NoTableError: nothing was ever written.
             DamagedTableError: a file of its log is gone, cut short or not readable.
         """
         if self._table is None:
+            from deltalake import DeltaTable  # 70 MiB, and threads: only for who writes, see `views.log`
+
             with opening(self.uri, self.storage_options):
                 opened = DeltaTable(self.uri, storage_options=self.storage_options)
             if damage := empty_commit(self.uri):
@@ -99,14 +103,14 @@ class Table:
             self._table = opened
         return self._table
 
+    @property
+    def readable(self) -> DeltaTable:
+        """What look-ups read: this handle at its version."""
+        return self.delta
+
     def exists(self) -> bool:
         """Whether it is there, be it damaged."""
-        try:
-            return self.delta is not None
-        except TableNotFoundError:
-            return False
-        except DamagedTableError:
-            return True
+        return self._table is not None or has_log(self.uri, self.storage_options)
 
     def create(self, retention_h: int = 1) -> None:
         """Make the table when it is missing; a table made by somebody else in between is as good.
@@ -128,6 +132,8 @@ class Table:
             return
         if not is_store(self.uri):
             Path(self.uri).mkdir(parents=True, exist_ok=True)
+        from deltalake import DeltaTable
+
         try:
             DeltaTable.create(
                 self.uri,
@@ -137,8 +143,8 @@ class Table:
                 configuration=wanted,
                 storage_options=self.storage_options,
             )
-        except DeltaError as error:
-            if not (_is_conflict(error) and self.exists()):
+        except Exception as error:
+            if not (is_delta_error(error) and _is_conflict(error) and self.exists()):
                 raise
 
     def list_tables(self, names: Collection[str]) -> None:
@@ -167,7 +173,9 @@ class Table:
         if self._table is not None:
             try:
                 self._table.update_incremental()
-            except DeltaError:
+            except Exception as error:
+                if not is_delta_error(error):
+                    raise
                 self._table = None  # opened anew below: that says what is wrong, unless only the handle was too old
         self._held.clear()
         _ = self.delta  # opened now where it was not, so that a table that is not there is said at once
@@ -212,6 +220,8 @@ class Table:
         self._commit_with(reached, lambda properties: self._add([file.add_action() for file in files], properties))
 
     def _commit_with(self, reached: Reached, commit: Callable[[CommitProperties], None]) -> None:
+        from deltalake import CommitProperties, Transaction
+
         now = int(time.time() * 1000)
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
         wanted |= {f"{CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
@@ -268,6 +278,8 @@ class Table:
         """
         if not is_store(self.uri):
             return False
+        from deltalake import DeltaTable
+
         with writing(self.uri):
             newest = DeltaTable(self.uri, storage_options=self.storage_options)
             commits = newest.history(newest.version() - before) if newest.version() > before else []
@@ -283,6 +295,8 @@ class Table:
             files = files_of([rows], TableFiles(self.name, self.uri, self.storage_options))
             self._add([file.add_action() for file in files], properties)
         elif rows.num_rows:
+            from deltalake import WriterProperties, write_deltalake
+
             spec = SPECS[self.name]
             rows = in_order(self.name, rows) if spec.sorts_files else rows
             writer = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=spec.group_rows)
@@ -325,6 +339,9 @@ class Table:
         Returns:
             False where somebody else committed meanwhile; then nothing has changed.
         """
+        from deltalake import Transaction
+        from deltalake.transaction import RemoveAction
+
         now = int(time.time() * 1000)
         number = (self.delta.transaction_version(_COMPACTION) or 0) + 1
         properties = self._properties(Transaction(_COMPACTION, number, now))
@@ -360,6 +377,8 @@ class Table:
 
     def _properties(self, *transactions: Transaction) -> CommitProperties:
         """Of a commit that adds no rows: it repeats the rules' digests, since the log forgets old commits."""
+        from deltalake import CommitProperties
+
         self._rules = self._rules or self.rules()
         return CommitProperties(
             custom_metadata=self._metadata(self._rules),
@@ -376,23 +395,28 @@ class Table:
         self._attempts += 1
         return {_COMMIT: self._attempt, **({RULES: digests_text(rules)} if rules else {})}
 
-    def query(self, select: str, where: str) -> list[dict[str, Any]]:
+    def query(self, select: str, where: str, among: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
         """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.
 
         Args:
             select: columns, as SQL.
             where: condition, as SQL; callers put only values of restricted alphabets or `quoted` ones into it.
+            among: values by column that the rows have, for who cannot tell by the condition which files to read.
         """
-        rows = self.sql(f"select {select} from {self.name} where {where}")
+        rows = self.sql(f"select {select} from {self.name} where {where}", among)
         row_dicts: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
         return row_dicts
 
-    def sql(self, statement: str) -> pa.Table:
+    def sql(self, statement: str, among: Mapping[str, Sequence[Any]] | None = None) -> pa.Table:
         """Run one SQL statement over this table (under its own name) at the held version.
 
+        Args:
+            among: as of `query`.
         Raises:
             DamagedTableError, StaleReadError: a file of it cannot be read.
         """
+        from deltalake import QueryBuilder
+
         table = self.delta
         with reading(table):
             return pa.table(QueryBuilder().register(self.name, table).execute(statement).read_all())

@@ -12,14 +12,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from deltalake.exceptions import TableNotFoundError
-
 from ..schemas.errors import DamagedTableError, StreamError
 from .columns import JOURNAL_TABLE
 from .declared import FROM_OUTSIDE, SPECS, tables_of
 from .storage.compaction import StepHook, passed
-from .storage.damage import missing, place_of
 from .storage.generations import Generations, Pointer, folder
+from .storage.log_damage import NoTableError, missing, place_of
 from .storage.store import is_store
 from .storage.versions import earlier_folders, is_current, versioned
 from .table import Marks, PartitionKey, Reached, Table, from_json, quoted
@@ -203,14 +201,14 @@ class Lake:
             names: tables to look at, all where None; those beside the journal side by side: most of the time is
                 waiting for files.
         Raises:
-            TableNotFoundError: there is no lake.
+            NoTableError: there is no lake.
             DamagedTableError: a table's log is damaged, or there is a journal table without this one.
         """
         self._look()
         generation = self.generation
         try:
             self._refresh(tuple(self._tables) if names is None else names)
-        except (TableNotFoundError, DamagedTableError):
+        except (NoTableError, DamagedTableError):
             self._look()
             if self.generation == generation:
                 raise
@@ -230,7 +228,7 @@ class Lake:
         """See what others have written to a table, where the pointer was last looked at. Errors: `refresh`."""
         try:
             self.tables[name].refresh()
-        except TableNotFoundError:
+        except NoTableError:
             if SPECS[name].version:
                 return  # the next start of the stream makes it
             if not self._holds_events():

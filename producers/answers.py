@@ -32,12 +32,16 @@ class Administrator:
 
     Args:
         settings: how to reach Kafka.
+
+    Attributes:
+        client: the one that asks now.
+        errors: what it told.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._errors = ErrorLog()
-        self._client = make_admin(settings, self._errors)
+        self.errors = ErrorLog()
+        self.client = make_admin(settings, self.errors)
 
     def connect(self, timeout_s: float) -> Self:
         """Return once a broker answers.
@@ -45,7 +49,7 @@ class Administrator:
         Raises:
             KafkaUnavailableError: none did in time.
         """
-        wait_for_broker(self._client, self._errors, servers=servers_of(self._settings), timeout_s=timeout_s)
+        wait_for_broker(self.client, self.errors, servers=servers_of(self._settings), timeout_s=timeout_s)
         return self
 
     def answers(
@@ -70,7 +74,7 @@ class Administrator:
         while True:
             answered: dict[_Asked, _Answer] = {}
             failed: dict[_Asked, KafkaException] = {}
-            for asked, future in ask(self._client, min(timeout_s, _ASKED_S)).items():
+            for asked, future in ask(self.client, min(timeout_s, _ASKED_S)).items():
                 try:
                     answered[asked] = future.result()
                 except KafkaException as error:
@@ -80,7 +84,7 @@ class Administrator:
                 return answered
             _raise_lasting(failed, doing, late=time.monotonic() > deadline)
             time.sleep(_PAUSE_S)
-            self._client = make_admin(self._settings, self._errors)
+            self.client = make_admin(self._settings, self.errors)
 
 
 def _raise_lasting(failed: Mapping[_Asked, KafkaException], doing: str, *, late: bool) -> None:

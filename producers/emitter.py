@@ -258,7 +258,7 @@ class Emitter:
                 those that failed (at most 1,000), `pending` counts those that still wait.
         """
         limit = self.settings.client.delivery_timeout_s + 1 if timeout_s is None else timeout_s
-        left = self._left_after(limit)
+        left = self.settle(limit)
         failed = [self._failures.popleft() for _ in range(len(self._failures))]
         if not left and not failed:
             return
@@ -273,9 +273,15 @@ class Emitter:
             event_ids=tuple(receipt.event_id for receipt in failed),
         )
 
-    def _left_after(self, limit_s: float) -> int:
-        """How many events wait after some seconds; 0 once all that were emitted before are done, whoever emits more."""
-        deadline = time.monotonic() + limit_s
+    def settle(self, timeout_s: float) -> int:
+        """Wait until every event emitted so far is acknowledged or has failed, whoever emits more meanwhile.
+
+        Args:
+            timeout_s: seconds to wait.
+        Returns:
+            How many events still wait then; 0 where it is done.
+        """
+        deadline = time.monotonic() + timeout_s
         if not len(self._producer) or self._latest.settled(list(self._latest_of), self._producer.flush, deadline):
             return 0
         return len(self._producer)

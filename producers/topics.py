@@ -188,14 +188,14 @@ def check_journal(settings: Settings, topic: str, *, timeout_s: float = 10.0, co
     return epochs
 
 
-def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: float = 10.0) -> None:
+def check_epoch(administrator: Administrator, epochs: Epochs, topic: str, *, timeout_s: float = 10.0) -> None:
     """Hold one journal topic against its record: whoever goes on reading it asks again now and then.
 
     Raises:
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: the topic is missing, was recreated or has another number of partitions.
     """
-    differences = epoch_differences(epochs, topic, described(Administrator(settings), [topic], timeout_s))
+    differences = epoch_differences(epochs, topic, described(administrator, [topic], timeout_s))
     if differences:
         raise mismatch(differences)
 

@@ -47,6 +47,23 @@ class Kind(NamedTuple):
     choice: Choice | None = None
 
 
+class Named(NamedTuple):
+    """A field of a kind's records that names other entities of the aggregate by the last part of their URNs alone.
+
+    Whoever may not read such an entity is not told of it, and search does not find by it: `words` leaves it out. A
+    field that has whole URNs needs no such row.
+
+    Args:
+        kind: whose records have the field.
+        field: a text, or a list of texts.
+        other: kind of the entities that it names.
+    """
+
+    kind: str
+    field: str
+    other: str
+
+
 class Actions(NamedTuple):
     """What may be allowed or forbidden to users of the gateway: an action is a verb and a class, such as `ReadRepo`.
 
@@ -86,6 +103,7 @@ class Domain(NamedTuple):
         reserved: its kinds that every version reserved before one served it, so that they never were the catalog's; of
             one that is not served yet, those are all of them.
         next_steps: reasons, each with what to do then, a sentence; one without gets the step that fits all.
+        names: fields of its entities' records that name others of its entities.
     """
 
     name: str
@@ -105,6 +123,7 @@ class Domain(NamedTuple):
     has_namespaces: bool = False
     reserved: tuple[str, ...] = ()
     next_steps: tuple[tuple[str, str], ...] = ()
+    names: tuple[Named, ...] = ()
 
     @property
     def kind_names(self) -> frozenset[str]:

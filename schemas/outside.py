@@ -139,6 +139,9 @@ def _faults(found: Installed, domain: object) -> Iterable[str]:
             yield f"its kind {kind.name} says that it belongs to {kind.domain}"
         if kind.aggregate_kind not in (None, *domain.kind_names):
             yield f"the aggregate of its kind {kind.name} is of another domain"
+    for one in domain.names:
+        if not {one.kind, one.other} <= domain.kind_names:
+            yield f"the field {one.field} that names entities is not between kinds of its own"
 
 
 def _kinds_everywhere(own: Domain) -> frozenset[str]:

@@ -11,20 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-
 from ..fold.records import Place
 from ..fold.repeats import Repeats
 from ..fold.steps import Made
-from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
-from ..lake.tables import Table
+from ..lake.views.log import TableLog
+from ..lake.views.viewed import ViewedTable
 from ..producers.recorded.restored import Earlier
 from ..producers.recorded.served import Served, missing_package
 from ..rules.digest import digest_of
 from ..schemas.domain import Domain
-from ..schemas.errors import DamagedTableError, DomainError, StreamError
+from ..schemas.errors import DomainError, StreamError
 from ..schemas.outside import package_of
 from ..schemas.registry import domain_named, take_in
 from ..schemas.settings import Settings
@@ -62,37 +59,21 @@ class Pin:
     version: int
     storage_options: Mapping[str, str] = field(repr=False)
 
-    def open(self) -> Table:
-        return _Pinned(self)
+    def open(self) -> ViewedTable:
+        """The table at that version, or at a later one where the log has forgotten it meanwhile: rows are only added,
+        and whoever reads says up to which position, so both give the same.
+        """
+        return ViewedTable(TableLog(self.name, self.uri, self.storage_options).at_least(self.version))
 
 
-class _Pinned(Table):
-    """A table at its pin's version, or at a later one where the log has forgotten that meanwhile.
-
-    Rows are only added, and whoever reads says up to which position, so both give the same.
-    """
-
-    def __init__(self, pin: Pin) -> None:
-        super().__init__(pin.name, pin.uri, pin.storage_options)
-        options = dict(pin.storage_options)
-        try:
-            with opening(pin.uri, pin.storage_options):
-                self._table = DeltaTable(pin.uri, version=pin.version, storage_options=options)
-        except (TableNotFoundError, DamagedTableError):
-            with opening(pin.uri, pin.storage_options):
-                self._table = DeltaTable(pin.uri, storage_options=options)
-            if self._table.version() < pin.version:
-                raise
-
-
-class _Opened(dict[str, Table]):
+class _Opened(dict[str, ViewedTable]):
     """Tables by name, each opened when it is first asked for: most batches touch few."""
 
     def __init__(self, pins: Mapping[str, Pin]) -> None:
         super().__init__()
         self._pins = pins
 
-    def __missing__(self, name: str) -> Table:
+    def __missing__(self, name: str) -> ViewedTable:
         self[name] = self._pins[name].open()
         return self[name]
 
@@ -101,10 +82,10 @@ class PinnedLake:
     """The tables that prior rows are looked up in, as the driver saw them when it planned the batch."""
 
     def __init__(self, pins: Mapping[str, Pin]) -> None:
-        self.tables: Mapping[str, Table] = _Opened(pins)
+        self.tables: Mapping[str, ViewedTable] = _Opened(pins)
 
     @property
-    def journal(self) -> Table:
+    def journal(self) -> ViewedTable:
         return self.tables["journal"]
 
 

@@ -14,13 +14,14 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from deltalake import DeltaTable
-
+from ..fold.derived import Given, Pending, Result, at_once
 from ..fold.records import Place
 from ..lake.declared import SPECS
 from ..lake.digest import table_digest
@@ -35,6 +36,7 @@ from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from .derived.aside import Refilled, compared_marks, refill
 from .derived.committing import reaches_live
+from .early_digests import EarlyDigests
 from .plan import Part, Pin, Plan, Task, brought_by
 from .replay import count_records, reached_after
 from .tasks import load_domains, refold
@@ -51,6 +53,9 @@ class Refolding(Protocol):
     def refold(self, plan: Plan) -> list[Part]:
         """Fold every partition of a plan again (`tasks.refold`)."""
 
+    def beside(self, compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
+        """Have something computed for derived tables, as of `fold.derived.Beside`."""
+
 
 class InProcess:
     """Runs the tasks one after the other in this process: for the last few records, and for tests."""
@@ -58,13 +63,18 @@ class InProcess:
     def refold(self, plan: Plan) -> list[Part]:
         return [refold(plan, key) for key in plan.tasks]
 
+    def beside(self, compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
+        return at_once(compute, given)
+
 
 class Pool:
     """Runs the tasks in processes of this machine, one a core: a context manager."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(os.cpu_count() or 1, context)
+        self._processes = os.cpu_count() or 1
+        self._pool = ProcessPoolExecutor(self._processes, context)
+        self._waiting: list[Future[Any]] = []
 
     def __enter__(self) -> Pool:
         return self
@@ -74,11 +84,23 @@ class Pool:
 
     def warm_up(self) -> None:
         """Start the processes and have them import what they need."""
-        for future in [self._pool.submit(_imported) for _ in range(os.cpu_count() or 1)]:
+        for future in [self._pool.submit(_imported) for _ in range(self._processes)]:
             future.result()
 
     def refold(self, plan: Plan) -> list[Part]:
         return [future.result() for future in [self._pool.submit(refold, plan, key) for key in plan.tasks]]
+
+    def beside(self, compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
+        """In a process; or here where enough waits for them, so that little is in memory and nobody idles."""
+        self._waiting = [future for future in self._waiting if not future.done()]
+        if len(self._waiting) > self._processes:
+            return at_once(compute, given)
+        try:
+            future = self._pool.submit(compute, given)
+        except BrokenProcessPool:
+            return at_once(compute, given)
+        self._waiting.append(future)
+        return partial(_awaited, future, compute, given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,8 +387,13 @@ class LakeRebuild:
         Raises:
             StreamError: the journal table holds what this version cannot read.
         """
+        with EarlyDigests() as early:
+            return self._run(early)
+
+    def _run(self, early: EarlyDigests) -> Rebuilt:
         started = time.monotonic()
         before = self._count(self._first(), self.marks())
+        self._begin_digests(early)
         while True:
             self._live.refresh([self._live.journal.name])
             marks = self.live_marks()
@@ -375,27 +402,45 @@ class LakeRebuild:
             if not self.round(marks):
                 break
         reached = self.marks()
+        if self._derived:
+            for table in self._target.values():
+                early.begin(table, reached)
         refilled = (
-            refill(self._live, self._view, reached, only_compare=self._only_compare) if self._derived else Refilled()
+            refill(self._live, self._view, reached, only_compare=self._only_compare, beside=self._tasks.beside)
+            if self._derived
+            else Refilled()
         )
         below: dict[str, Marks] = dict.fromkeys(self._target, reached)
         below |= compared_marks(self._live, self._view, self._derived, reached)
-        digests = {name: table_digest(self._view.tables[name].delta, marks) for name, marks in below.items()}
-        live, damaged = self._live_digests(below)
+        digests = {
+            name: early.of(self._view.tables[name], marks) or table_digest(self._view.tables[name].delta, marks)
+            for name, marks in below.items()
+        }
+        live, damaged = self._live_digests(below, early)
         took_s = time.monotonic() - started
         return Rebuilt(
             self._generation, before + self._folded, reached, digests, live, damaged, self._differing, took_s,
             refilled.differing,
         )  # fmt: skip
 
-    def _live_digests(self, reached: Mapping[str, Marks]) -> tuple[dict[str, str | None], dict[str, DamagedTableError]]:
+    def _begin_digests(self, early: EarlyDigests) -> None:
+        """Begin with the digests of the live tables, as they most often will be asked for: nothing new comes."""
+        marks = self.live_marks()
+        with suppress(DamagedTableError):  # it is met again, and told of, in the end
+            derived = compared_marks(self._live, self._live, self._derived, marks)
+            for name, below in {**derived, **dict.fromkeys(self._target, marks)}.items():
+                early.begin(self._live.tables[name], below)
+
+    def _live_digests(
+        self, reached: Mapping[str, Marks], early: EarlyDigests
+    ) -> tuple[dict[str, str | None], dict[str, DamagedTableError]]:
         """The digests of the live tables below some marks of each, and why some of them cannot be read."""
         live: dict[str, str | None] = {}
         damaged: dict[str, DamagedTableError] = {}
         self._live.refresh_pointer()
         for name, marks in reached.items():
             try:
-                live[name] = _digest(self._live.tables[name], marks)
+                live[name] = early.of(self._live.tables[name], marks) or _digest(self._live.tables[name], marks)
             except DamagedTableError as error:
                 live[name], damaged[name] = None, error
         return live, damaged
@@ -486,6 +531,14 @@ class LakeRebuild:
         self._say(Progress(done, total, rate, (total - done) / rate if rate else None))
 
 
+def _awaited(future: Future[Result], compute: Callable[[Given], Result], given: Given) -> Result:
+    """What a process has computed; computed here where it has ended instead."""
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return compute(given)
+
+
 def partitions_of(epochs: Epochs) -> list[PartitionKey]:
     """Every journal partition."""
     return [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
@@ -501,7 +554,7 @@ def _pin(table: Table) -> Pin:
 
 
 def _digest(table: Table, marks: Marks) -> str | None:
-    if not DeltaTable.is_deltatable(table.uri, storage_options=table.storage_options):
+    if not table.exists():
         return None
     table.refresh()
     return table_digest(table.delta, marks)

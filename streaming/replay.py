@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from deltalake import DeltaTable
 
 from ..lake import scan
+from ..lake.views.table import Readable
 from ..producers.kafka import ErrorLog, make_consumer
 from ..producers.recorded.restored import Earlier, is_gap
 from ..schemas.errors import KafkaUnavailableError, StreamError
@@ -31,12 +31,12 @@ _COLUMNS = f"""
 
 
 def journal_slices(
-    journal: DeltaTable, key: PartitionKey, start: int, end: int, positions: int
+    journal: Readable, key: PartitionKey, start: int, end: int, positions: int
 ) -> Iterator[tuple[int, pa.Table]]:
     """Records of one journal partition, in position order.
 
     Args:
-        journal: a handle; its version is the one that is read.
+        journal: a view of it, or a handle, whose version is the one that is read.
         start: first position.
         end: the position after the last one.
         positions: most positions in a slice; it has fewer where records are large.
@@ -158,7 +158,7 @@ def _as_source(messages: Sequence[Message]) -> pa.Table:
     return pa.table(columns, names=["topic", "partition", "offset", "timestamp", "key", "value", "headers"])
 
 
-def count_records(journal: DeltaTable, keys: Sequence[PartitionKey], starts: Sequence[int], ends: Sequence[int]) -> int:
+def count_records(journal: Readable, keys: Sequence[PartitionKey], starts: Sequence[int], ends: Sequence[int]) -> int:
     """How many records the table holds in these ranges."""
     total = 0
     for key, start, end in zip(keys, starts, ends, strict=True):
@@ -167,20 +167,20 @@ def count_records(journal: DeltaTable, keys: Sequence[PartitionKey], starts: Seq
     return total
 
 
-def reached_after(journal: DeltaTable, key: PartitionKey, start: int, end: int, records: int) -> int:
+def reached_after(journal: Readable, key: PartitionKey, start: int, end: int, records: int) -> int:
     """The position behind which `records` records of a range stand; its end where there are fewer."""
     most = f"order by logical_timestamp offset {records} limit 1"
     rows = _rows(journal, _files(journal, key), key, start, end, "select logical_timestamp as place", most)
     return rows["place"][0].as_py() if rows.num_rows else end
 
 
-def _next(journal: DeltaTable, files: list[dict[str, Any]], key: PartitionKey, start: int, end: int) -> int | None:
+def _next(journal: Readable, files: list[dict[str, Any]], key: PartitionKey, start: int, end: int) -> int | None:
     """The first position at or after `start` that has a record. (A new epoch leaves a gap of a million millions.)"""
     rows = _rows(journal, files, key, start, end, "select min(logical_timestamp) as place", "")
     return rows["place"][0].as_py() if rows.num_rows else None
 
 
-def _files(journal: DeltaTable, key: PartitionKey) -> list[dict[str, Any]]:
+def _files(journal: Readable, key: PartitionKey) -> list[dict[str, Any]]:
     """The files that can hold a partition, with the bounds of their positions."""
     files = scan.live_files(journal).to_pylist()
     return [
@@ -197,7 +197,7 @@ def _within(file: dict[str, Any], name: str, low: Any, high: Any) -> bool:
 
 
 def _rows(
-    journal: DeltaTable, files: list[dict[str, Any]], key: PartitionKey, start: int, end: int, select: str, rest: str
+    journal: Readable, files: list[dict[str, Any]], key: PartitionKey, start: int, end: int, select: str, rest: str
 ) -> pa.Table:
     paths = [file["path"] for file in files if _within(file, "logical_timestamp", start, end - 1)]
     if not paths or start >= end:

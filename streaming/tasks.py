@@ -90,7 +90,7 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
         lake = PinnedLake(plan.pins)
         folder = folding_of(plan, task, lake)
         if plan.kafka is None:
-            slices = journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS)
+            slices = journal_slices(lake.journal.readable, key, task.start, task.end, _SLICE_ROWS)
         else:
             slices = kafka_slices(plan.kafka, key, task.start, task.end, _SLICE_ROWS, task.earlier)
         with _discarded_on_failure([folder]):

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from deltalake import DeltaTable
-
 from ..lake import scan
 from ..lake.declared import SPECS
 from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
+from ..lake.views.table import Readable
 from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs
 from ..schemas.errors import DamagedTableError
@@ -166,7 +165,7 @@ def _reached(behind: dict[tuple[str, int], int]) -> Check:
     return Check("journal-in-kafka", True, text)
 
 
-def _once(journal: DeltaTable) -> Check:
+def _once(journal: Readable) -> Check:
     rows = _answer(
         journal,
         "select topic || '/' || journal_partition || '/' || logical_timestamp as place from lake_rows "
@@ -177,7 +176,7 @@ def _once(journal: DeltaTable) -> Check:
     return Check("journal-once", not rows, text, tuple(row["place"] for row in rows))
 
 
-def _units(journal: DeltaTable, *, settled: bool) -> Check:
+def _units(journal: Readable, *, settled: bool) -> Check:
     """Whether every unit is whole: each of its events is there, also one that repeats another of before the unit."""
     rows = _answer(
         journal,
@@ -192,7 +191,7 @@ def _units(journal: DeltaTable, *, settled: bool) -> Check:
     return Check("units", not torn, text, lines, _unit_advice(torn) if torn else "")
 
 
-def _torn_text(journal: DeltaTable, unit: Mapping[str, Any]) -> str:
+def _torn_text(journal: Readable, unit: Mapping[str, Any]) -> str:
     """A unit that is not whole: whose, how much of it is there, and where that stands."""
     rows = _answer(
         journal,
@@ -240,7 +239,7 @@ def _lag(lake: Lake, marks: Mapping[tuple[str, int], int], name: str) -> int:
     return sum(max(0, offset_of(marks[key]) - offset_of(table.mark(key))) for key in keys_of(owned, list(marks)))
 
 
-def _answer(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
+def _answer(table: Readable, statement: str) -> list[dict[str, Any]]:
     paths = scan.live_files(table)["path"].to_pylist()
     if not paths:
         return [{"number": 0}] if "as number" in statement else []

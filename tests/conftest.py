@@ -39,6 +39,8 @@ _SHARED = ("demonstration", "installation")
 """Set-ups that take a while, in the order in which one process has them; of several processes, one has each."""
 _BROWSER = "browser"
 """The folder whose files share one browser and one gateway."""
+_READ_ONCE = ("tests/test_rooms.py", "tests/test_words.py")
+"""Files whose tests look at all modules, which a process reads once, in seconds."""
 _kept = pytest.StashKey[dict[str, Kept[Any]]]()
 
 
@@ -97,6 +99,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             shared = _shared_in(file)
             if file.parent.name == _BROWSER:
                 return _BROWSER
+            if name in _READ_ONCE:
+                return name
             if _has_module_fixture(file):  # its tests stay together, beside the others of a set-up that they share
                 return min(shared.values(), default=name)
             return shared.get(test.partition("[")[0], nodeid)

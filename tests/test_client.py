@@ -187,7 +187,7 @@ def _row(user: Any, system: Any) -> EntityRow:
 def test_a_missing_package_is_told_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("metajournal.lake.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "deltalake", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     journal = Journal(Settings(), epochs={})  # type: ignore[arg-type]
     with pytest.raises(MissingExtraError, match="lake") as caught:
         journal.show(PURCHASES)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,17 +73,44 @@ FOREIGN = {
 """Packages that a role may not import."""
 
 
-def files(part: str) -> list[Path]:
+@cache
+def files(part: str) -> Sequence[Path]:
     """The Python files of a room, or the one module of that name."""
-    found = [*(ROOT / part).rglob("*.py")] or [ROOT / f"{part}.py"]
+    found = (*(ROOT / part).rglob("*.py"),) or (ROOT / f"{part}.py",)
     assert all(path.exists() for path in found)
     return found
 
 
-def imports(path: Path) -> Iterator[tuple[str, str]]:
+class Module:
+    """What the tests ask of a module: it is read once for all of them.
+
+    Attributes:
+        imports: (room, module) for relative imports, ("", module) for absolute ones.
+        texts: the texts of its code, but its prose.
+        deciding: the texts that something is compared with, looked up by or matched against.
+        slices: what is taken apart by a slice with numbers for bounds, and in which line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        self.imports = [*_imports(path, nodes)]
+        self.texts = [*_texts(nodes)]
+        self.deciding = [*_deciding(nodes)]
+        self.slices = [*_slices(nodes)]
+
+
+@cache
+def parsed(path: Path) -> Module:
+    return Module(path)
+
+
+def imports(path: Path) -> Sequence[tuple[str, str]]:
     """(room, module) for relative imports, ("", module) for absolute ones."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    return parsed(path).imports
+
+
+def _imports(path: Path, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (("", alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -201,11 +229,9 @@ EXCEPTIONS = {
 }
 
 
-def texts(path: Path) -> Iterator[str]:
-    """The texts of a module's code, but its prose."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+def _texts(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.value
 
@@ -218,14 +244,14 @@ def test_no_layer_names_what_a_domain_declares(part: str) -> None:
     declared |= {name for domain in domains() for name in (*domain.kind_names, *domain.event_types)}
     for path in files(part):
         name = str(path.relative_to(ROOT))
-        found = {text for text in texts(path) if text in declared and text not in SAYS_SOMETHING_ELSE}
+        found = {text for text in parsed(path).texts if text in declared and text not in SAYS_SOMETHING_ELSE}
         assert {text for text in found if (name, text) not in EXCEPTIONS} == set(), name
 
 
 DECIDING = {
     ("schemas/encoding/wire.py", "chain"): "the name of itertools.chain in generated code",
     ("lake/storage/generations.py", "tables"): "a key of the lake's pointer and of a generation's manifest",
-    ("lake/storage/damage.py", "file"): "the scheme of an address",
+    ("lake/storage/log_damage.py", "file"): "the scheme of an address",
     ("streaming/derived/tending.py", "tables"): "a key of the status file",
     ("streaming/between/whole.py", "tables"): "the file of that name",
     ("terminal/views.py", "tables"): "a key of the status file",
@@ -239,9 +265,8 @@ DECIDING = {
 """Words of `SAYS_SOMETHING_ELSE` that decide something in a layer: not about a kind."""
 
 
-def deciding(path: Path) -> Iterator[str]:
-    """The texts of a module that something is compared with, looked up by or matched against."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _deciding(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
         elif isinstance(node, ast.Dict):
@@ -268,28 +293,34 @@ def test_no_layer_decides_by_a_word_that_is_a_kind_too(part: str) -> None:
     """Words with another meaning are passed over as texts; as a key or in a comparison they could be the kind."""
     for path in files(part):
         name = str(path.relative_to(ROOT))
-        words = {text for text in deciding(path) if text in SAYS_SOMETHING_ELSE}
+        words = {text for text in parsed(path).deciding if text in SAYS_SOMETHING_ELSE}
         assert {word for word in words if (name, word) not in DECIDING} == set(), name
 
 
 def test_a_comparison_with_a_kind_is_noticed(tmp_path: Path) -> None:
-    module = tmp_path / "module.py"
-    module.write_text('A = kind == "file"\nB = kind in ("chain", x)\nC = {"tables": 1}\nD = rows["object"]\n'
-                      'E = row.get("stream")\nF = print("dataset")\n')  # fmt: skip
-    assert [*deciding(module)] == ["file", "chain", "tables", "object", "stream"]
+    path = tmp_path / "module.py"
+    path.write_text('A = kind == "file"\nB = kind in ("chain", x)\nC = {"tables": 1}\nD = rows["object"]\n'
+                    'E = row.get("stream")\nF = print("dataset")\n')  # fmt: skip
+    assert Module(path).deciding == ["file", "chain", "tables", "object", "stream"]
 
 
 def test_every_exception_is_needed() -> None:
     for (name, text), reason in EXCEPTIONS.items():
         assert reason
-        assert text in texts(ROOT / name), name
+        assert text in parsed(ROOT / name).texts, name
     for (name, text), reason in DECIDING.items():
         assert reason
-        assert text in deciding(ROOT / name), name
+        assert text in parsed(ROOT / name).deciding, name
 
 
 ROWS = {"fact", "held", "kept", "key", "place", "row", "self"}
 """What rows and their keys are called where they are taken apart."""
+
+
+def _slices(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and is_counted(node.slice):
+            yield node.value.id if isinstance(node.value, ast.Name) else "", node.lineno
 
 
 def is_counted(part: ast.Slice) -> bool:
@@ -302,7 +333,5 @@ def is_counted(part: ast.Slice) -> bool:
 def test_a_row_is_taken_apart_by_the_names_of_its_fields(part: str) -> None:
     """A slice means other fields as soon as one is added; a name does not."""
     for path in files(part):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and is_counted(node.slice):
-                of = node.value.id if isinstance(node.value, ast.Name) else ""
-                assert of not in ROWS, f"{path.relative_to(ROOT)}:{node.lineno} takes {of} apart by a slice"
+        for of, line in parsed(path).slices:
+            assert of not in ROWS, f"{path.relative_to(ROOT)}:{line} takes {of} apart by a slice"

@@ -87,11 +87,28 @@ class AccessClient:
         """Grant roles, each on a pattern: `grant("ada", ("developer", "dataset:sales/*"))`.
 
         Raises:
-            InputError: what is no name or no pattern, with what would do. Others as `register`.
+            InputError: what is no name or no pattern, with what would do; a role that is not defined, where a directory
+                is kept (`keep`) that knows (`check_roles` asks in any case). Others as `register`.
         """
-        return self._emit(
-            RolesGranted(principal_urn(checked_name("principal", principal)), checked_grants(grants)), said
-        )
+        event = RolesGranted(principal_urn(checked_name("principal", principal)), checked_grants(grants))
+        if self._kept is not None and self._kept.is_heard:
+            self.check_roles(*grants, tenant=said.get("tenant"))
+        return self._emit(event, said)
+
+    def check_roles(self, *grants: tuple[str, str], tenant: str | None = None, timeout_s: float = WAIT_S) -> None:
+        """Refuse grants of roles that are not defined.
+
+        The fold takes such a grant, which allows nothing: of a role that is deleted just then, too, so that its verdict
+        does not depend on which of the two came first.
+
+        Raises:
+            InputError: a role is not defined, with the one that was meant. Others as `opened`.
+        """
+        with self.opened(timeout_s=timeout_s) as directory:
+            known = [one.name for one in directory.roles(self._tenant(tenant))]
+        for grant in checked_grants(grants):
+            if grant.role not in known:
+                raise unknown_role(grant.role, known)
 
     def revoke(self, principal: str, *grants: tuple[str, str], all: bool = False, **said: Any) -> Receipt:  # noqa: A002
         """Take grants away, or all of them. Arguments and errors as `grant`."""
@@ -251,6 +268,17 @@ def _grant(grant: Grant) -> Grant:
     if why is not None:
         raise InputError(f"A pattern {why}.", code="invalid-pattern")
     return named._replace(role=checked_name("role", named.role))
+
+
+def unknown_role(role: str, known: Iterable[str]) -> InputError:
+    """The error of a role that is not defined.
+
+    Args:
+        known: roles that may be named as what was meant.
+    """
+    nearest = get_close_matches(role, list(known), 1)
+    meant = f"Did you mean {nearest[0]}?" if nearest else f"Define it first, or grant {', '.join(CONSTANT_ROLES)}."
+    return InputError(f"There is no role {role!r:.140}.", code="unknown-role", hint=meant)
 
 
 def checked_action(action: str) -> str:

@@ -6,8 +6,6 @@ value.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from difflib import get_close_matches
 from time import time_ns
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,22 +84,13 @@ def grant(
     """Grant ROLE to a principal on what each PATTERN matches."""
     if not patterns:
         raise InputError("Nothing is named that the role applies to.", hint="Add --on '*', or --on 'dataset:sales/*'.")
+    grants = [(role, pattern) for pattern in patterns]
     with given.journal() as journal:
-        grants = [(role, pattern) for pattern in patterns]
-        code = _tell(_access(journal).grant(principal, *grants, **_said(actor)), as_json)
-        if code == FINE:
-            _note_undefined(_access(journal), role.lower())
-        return code
-
-
-def _note_undefined(access: AccessClient, role: str) -> None:
-    """Say where nobody has defined a role, which may be defined later."""
-    with suppress(UnavailableError):  # the grant is told already
-        known = [one.name for one in access.roles()]
-        if role not in known:
-            near = get_close_matches(role, known, 1)
-            meant = f" Did you mean {near[0]}?" if near else ""
-            note(f"No role is called {role}: until it is defined, the grant allows nothing.{meant}")
+        try:
+            _access(journal).check_roles(*grants)
+        except UnavailableError as error:
+            note(f"Whether the role is defined is not known: {error} If it is not, the grant allows nothing.")
+        return _tell(_access(journal).grant(principal, *grants, **_said(actor)), as_json)
 
 
 @access.command()

@@ -15,8 +15,10 @@ from ...consumers.whole_topic import Marks, WholeTopic, condition
 from ...fold.folded import Folded
 from ...lake.declared import SPECS
 from ...lake.entities import COLUMNS, row_from_dict
-from ...lake.tables import Lake
+from ...lake.views.viewed import ViewedTable
+from ...lake.views.views import View
 from ...producers.topics import Epochs
+from ...producers.waiting.futures import AwaitableFuture, resolve
 from ...rules.entity import EntityRow
 from ...schemas.errors import UnavailableError
 from ...schemas.positions import Position
@@ -85,6 +87,7 @@ class Directory:
         self._lock = threading.Lock()
         self._standing = Standing()
         self._rights: dict[tuple[str, str], Rights] = {}
+        self._awaited: dict[AwaitableFuture[None], Position] = {}
         self._topic = WholeTopic(settings, epochs, topic, self._load, self._take_in)
 
     def who(self, key: str) -> Who | None:
@@ -177,12 +180,26 @@ class Directory:
         problem = self._topic.problem
         return None if problem is None else problem.message
 
-    def holds(self, position: Position) -> bool:
-        """Whether an event of access is in what is known; of any other topic all are."""
-        if position.topic != self._name:
-            return True
+    def held(self, position: Position) -> AwaitableFuture[None]:
+        """Resolved once an event of access is in what is known, in the directory's own thread; of any other topic all
+        are. It has no limit of its own: whoever does not wait any longer cancels it."""
+        future: AwaitableFuture[None] = AwaitableFuture()
         with self._lock:
-            return self._standing.taken[position.partition] > position.value
+            is_held = position.topic != self._name or self._holds(position)
+            if not is_held:
+                self._awaited[future] = position
+        if is_held:
+            resolve(future, None)
+        else:
+            future.add_done_callback(self._forget)
+        return future
+
+    def _holds(self, position: Position) -> bool:
+        return self._standing.taken[position.partition] > position.value
+
+    def _forget(self, future: Any) -> None:
+        with self._lock:
+            self._awaited.pop(future, None)
 
     def wait(self, timeout_s: float) -> None:
         """Wait until all is known that the topic holds now. Raises: RightsNotHeardError: it is not in time."""
@@ -205,13 +222,13 @@ class Directory:
 
     # What comes, in the following thread
 
-    def _load(self, lake: Lake, marks: Marks) -> None:
+    def _load(self, view: View, marks: Marks) -> None:
         for partition, mark in marks.items():
             with self._lock:
                 begin = self._standing.taken[partition]
             if begin < mark:
-                rows = [row for kind in KINDS for row in _entities(lake, kind, partition, begin, mark)]
-                self._take(partition, mark, rows, _keys(lake, partition, begin, mark))
+                rows = [row for kind in KINDS for row in _entities(view, kind, partition, begin, mark)]
+                self._take(partition, mark, rows, _keys(view, partition, begin, mark))
 
     def _take_in(self, folded: Folded) -> None:
         rows = [row for row in folded.current.values() if row is not None]
@@ -223,20 +240,23 @@ class Directory:
             changed = self._standing.take(partition, end, rows, keys)
             if changed:
                 self._rights.clear()
+            held = [future for future, awaited in self._awaited.items() if self._holds(awaited)]
+        for future in held:  # under no lock: each calls back
+            resolve(future, None)
         if changed:
             self._on_change()
 
 
-def _entities(lake: Lake, kind: str, partition: int, begin: int, mark: int) -> list[EntityRow]:
+def _entities(view: View, kind: str, partition: int, begin: int, mark: int) -> list[EntityRow]:
     """The newest rows of entities of a kind that changed between two positions."""
     where = f"urn >= '{kind}:' and urn < '{kind};' and {_within(partition, begin, mark)}"
-    return [row_from_dict(row) for row in _newest(lake, _ENTITIES, COLUMNS, where)]
+    return [row_from_dict(row) for row in _newest(view, _ENTITIES, COLUMNS, where)]
 
 
-def _keys(lake: Lake, partition: int, begin: int, mark: int) -> list[AccessKeyRow]:
+def _keys(view: View, partition: int, begin: int, mark: int) -> list[AccessKeyRow]:
     spec = SPECS[AccessKeyKey.TABLE]
     assert spec.from_dict is not None
-    rows = _newest(lake, spec.name, ", ".join(AccessKeyRow._fields), _within(partition, begin, mark))
+    rows = _newest(view, spec.name, ", ".join(AccessKeyRow._fields), _within(partition, begin, mark))
     return [spec.from_dict(row) for row in rows]
 
 
@@ -244,11 +264,11 @@ def _within(partition: int, begin: int, mark: int) -> str:
     return f"{condition(DOMAIN.name, {partition: mark})} and logical_timestamp >= {begin}"
 
 
-def _newest(lake: Lake, table: str, columns: str, where: str) -> list[dict[str, Any]]:
-    held = lake.tables.get(table)
-    if held is None or not held.exists():
+def _newest(view: View, table: str, columns: str, where: str) -> list[dict[str, Any]]:
+    held = view.tables.get(table)
+    if held is None:
         return []
     order = "row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) as age"
-    rows = held.sql(f"select {columns} from (select *, {order} from {table} where {where}) where age = 1")
+    rows = ViewedTable(held).sql(f"select {columns} from (select *, {order} from {table} where {where}) where age = 1")
     found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
     return found

@@ -14,7 +14,7 @@ from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Requ
 from ...schemas.errors import ForbiddenError, InputError, UnknownEntityError
 from ...schemas.limits import MAX_ENTRIES
 from ...schemas.urn import Urn
-from .client import checked_action, checked_grants, checked_name
+from .client import checked_action, checked_grants, checked_name, unknown_role
 from .events import (
     KeyIssued,
     KeyRevoked,
@@ -137,7 +137,17 @@ def _pairs(request: Request) -> list[tuple[str, str]]:
 
 
 def check_grant(journal: Any, request: Request) -> None:
-    _check_covers(request, _rights(journal, request, checked_grants(_pairs(request))), "grants")
+    """Refuse what goes beyond the giver's rights, and a role that is not defined to whoever may know which are."""
+    grants = checked_grants(_pairs(request))
+    _check_covers(request, _rights(journal, request, grants), "grants")
+    known = [*CONSTANT_ROLES, *journal.access.kept.roles_of(request.tenant)]
+    for grant in grants:
+        if grant.role not in known and request.may(READ, role_urn(grant.role)):
+            raise unknown_role(grant.role, [one for one in known if _may_know(one, request)])
+
+
+def _may_know(role: str, request: Request) -> bool:
+    return role in CONSTANT_ROLES or request.may(READ, role_urn(role))
 
 
 def check_holder(journal: Any, request: Request) -> None:
@@ -206,7 +216,7 @@ def _roles(journal: Any, request: Request) -> Answer:
 
 def readable_roles(known: Directory, request: Request) -> list[RoleInfo]:
     """The roles that every journal has, and those of its own that may be read."""
-    return [one for one in known.roles(request.tenant) if one.constant or request.may(READ, role_urn(one.name))]
+    return [one for one in known.roles(request.tenant) if _may_know(one.name, request)]
 
 
 def _me(journal: Any, request: Request) -> Answer:

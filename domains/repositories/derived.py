@@ -7,7 +7,8 @@ holds is made in parts ahead of its commit (`partial`). Source: docs/concepts.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,7 @@ from .ancestry import Counted, graph_of
 from .areas import Area
 from .graph import Graph
 from .kept_layers import KEPT_COLUMNS, KeptLayers
+from .lanes import Lanes
 from .layers import OBJECTS as OBJECTS_TABLE
 from .layers import TREES as TREES_TABLE
 from .layers import Contents, Layer, joined
@@ -59,13 +61,12 @@ class _Tree(NamedTuple):
     layers: tuple[Layer, ...]
     objects: int
     size_bytes: int
-    lanes: bytes
-    content_id: str
+    lanes: Lanes | bytes
     changes: tuple[int, int, int] = (0, 0, 0)
     position: int = -1
 
 
-_NOTHING: Final = _Tree((), 0, 0, NOTHING, "")
+_NOTHING: Final = _Tree((), 0, 0, NOTHING)
 
 
 class _Step(NamedTuple):
@@ -127,7 +128,9 @@ class _Pass:
         self._made_layers = made
         self._reads = PassReads(earlier, piece.start, made)
         self._kept: KeptLayers = earlier.kept.setdefault("layers", KeptLayers())
+        self._beside = earlier.beside
         self._trees: dict[tuple[str, str], _Tree | None] = {}
+        self._content_ids: dict[tuple[str, str], str] = {}
         self._graphs: dict[tuple[str, str], Graph] = {}
         self._work = 0
 
@@ -136,7 +139,8 @@ class _Pass:
         steps = [*map(_Step.of, self._piece.rows["commits"].to_pylist())]
         steps += map(_Step.ahead, partials_of(self._piece.rows["branches"], self._earlier))
         steps.sort(key=lambda step: step.position)
-        made, end = [], self._piece.end
+        made: list[Callable[[], dict[str, Any]]] = []
+        end = self._piece.end
         for number, step in enumerate(steps):
             self._fetch(step, islice(steps, number, number + _FETCHED))
             made.append(self._made(step))
@@ -147,7 +151,7 @@ class _Pass:
             if self._work >= MOST_WORK:
                 end = step.position + 1
                 break
-        yield Rows("commit_trees", pa.Table.from_pylist(made, schema=COMMIT_TREES))
+        yield Rows("commit_trees", pa.Table.from_pylist([one() for one in made], schema=COMMIT_TREES))
         if end < self._piece.end:
             yield EndsBefore(end)
 
@@ -166,9 +170,11 @@ class _Pass:
         for row in self._earlier.newest("commit_trees", keys).to_pylist():
             layers = tuple(map(Layer.of, row["layers"], row["layer_rows"]))
             changes = (row["added"], row["changed"], row["removed"])
-            tree = _Tree(layers, row["objects"], row["bytes"], row["lanes"], row["content_id"], changes,
-                         row["logical_timestamp"])  # fmt: skip
-            self._trees[row["tenant"], row["commit"]] = tree
+            key = row["tenant"], row["commit"]
+            self._trees[key] = _Tree(
+                layers, row["objects"], row["bytes"], row["lanes"], changes, row["logical_timestamp"]
+            )
+            self._content_ids[key] = row["content_id"]
 
     def _tree(self, tenant: str, key: str) -> _Tree:
         """What is known of a commit that is made."""
@@ -177,8 +183,8 @@ class _Pass:
             raise LookupError(f"{key} of {tenant} is not made")
         return found
 
-    def _made(self, step: _Step) -> dict[str, Any]:
-        """Make a commit: its rows are set aside, its row is given."""
+    def _made(self, step: _Step) -> Callable[[], dict[str, Any]]:
+        """Make a commit: its rows are set aside; gives what gives its row, as soon as its objects are hashed."""
         tenant = step.tenant
         parents = [self._tree(tenant, parent) for parent in step.parents]
         first = parents[0] if parents else _NOTHING
@@ -186,19 +192,19 @@ class _Pass:
         if len(parents) > 1:
             tally, layers = self._merged(step, first, contents)
         elif step.staging is None:
-            tally, layers = Tally(first.lanes, first.size_bytes), first.layers
+            tally, layers = self._tally(first), first.layers
         else:
             tally, layers = self._plain(step, first, contents, step.staging)
         layers = self._join(contents, layers, step)
         objects = first.objects + tally.added - tally.removed
-        root = root_of(tally.lanes)
-        known = "" if step.is_partial else content_id(
-            root, [one.content_id for one in parents], step.row["message"], orjson.loads(step.row["metadata"])
-        )  # fmt: skip
         changes = (tally.added, tally.changed, tally.removed)
-        tree = _Tree(tuple(layers), objects, tally.told_bytes, tally.lanes, known, changes, step.position)
+        tree = _Tree(tuple(layers), objects, tally.told_bytes, tally.lanes, changes, step.position)
         self._trees[tenant, step.key] = tree
-        return self._told(step, tree, tally, root)
+        return partial(self._told, step, tree, tally)
+
+    def _tally(self, tree: _Tree, changes: tuple[int, int, int] = (0, 0, 0)) -> Tally:
+        """Counts from a commit on."""
+        return Tally(Lanes(self._beside, tree.lanes), tree.size_bytes, *changes)
 
     # a commit of what is staged
 
@@ -210,7 +216,7 @@ class _Pass:
         if ahead is None or stands_elsewhere or ahead.position < area.last_reset:
             return self._whole(step, first, contents, area)
         area.since = ahead.position + 1
-        tally = Tally(ahead.lanes, ahead.size_bytes, *ahead.changes)
+        tally = self._tally(ahead, ahead.changes)
         for within in area.ranges():
             new = area.net(within, OF_OBJECT)
             old, at_first = (
@@ -223,7 +229,7 @@ class _Pass:
 
     def _whole(self, step: _Step, first: _Tree, contents: Contents, area: Area) -> tuple[Tally, Sequence[Layer]]:
         writes = step.is_partial or bool(area.resets)
-        tally = Tally(first.lanes, first.size_bytes)
+        tally = self._tally(first)
         columns = OF_OBJECT if writes else sorted(KEPT_COLUMNS)
         ranges, count = area.ranges(), 0
         for within in ranges:
@@ -259,7 +265,7 @@ class _Pass:
         merge = LayerMerge(contents, layers, base, destination, source, step.row["strategy"])
         staging = step.staging
         area = None if staging is None else Area(self._reads, step.tenant, step.repo, staging, step.position)
-        tally = Tally(first.lanes, first.size_bytes)
+        tally = self._tally(first)
         for within, taken in merge.changes(tally.note, staging):
             new = taken if area is None else _laid_over(taken, area.net(within, OF_OBJECT))
             tally.count(new, contents.overlaid(first.layers, ["content", "size"], within=within, paths=new["path"]))
@@ -287,19 +293,26 @@ class _Pass:
 
     def _join(self, contents: Contents, layers: Sequence[Layer], step: _Step) -> Sequence[Layer]:
         """The layers after the tiers have joined what they do; of the steps only the last one's rows are kept."""
-        made = self._made_layers
+        made, kept = self._made_layers, list[pl.DataFrame]()
         while True:
             front, frames = joined(contents, layers, OF_OBJECT, step.position)
             if frames is None:
+                if kept and layers[-1:] and layers[-1][:2] == (TREES_TABLE, step.position):
+                    contents.keep(layers[-1], pl.concat(kept))
                 return layers
+            is_kept = contents.keeps(sum(layer.rows for layer in layers[len(front) :]))
+            kept.clear()
             for frame in frames:
                 made.add(_NEXT, self._as_trees(frame, step))
+                if is_kept:
+                    kept.append(frame.select("path", "deleted", *sorted(KEPT_COLUMNS)))
             made.rename(_NEXT, step.position)
             layers = self._with_made(step, front)
 
     def _as_trees(self, rows: pl.DataFrame, step: _Step) -> pa.Table:
         """Net rows as rows of `trees`, made by a commit."""
-        table = rows.select("path", "deleted", *OF_OBJECT).to_arrow()
+        wanted = rows.select("path", "deleted", *OF_OBJECT)
+        table = wanted.to_arrow(compat_level=pl.CompatLevel.oldest())  # its texts become those of `trees` as they are
         given = {name: step.row[name] for name in _OF_EVENT} | {
             "domain": self._piece.domain, "repo": step.repo, "layer": step.position, "seq": 0,
         }  # fmt: skip
@@ -310,7 +323,15 @@ class _Pass:
         ]  # fmt: skip
         return pa.table(columns, schema=TREES)
 
-    def _told(self, step: _Step, tree: _Tree, tally: Tally, root: str) -> dict[str, Any]:
+    def _told(self, step: _Step, tree: _Tree, tally: Tally) -> dict[str, Any]:
+        """The row of a commit; of commits of a piece in their order."""
+        lanes = tally.lanes.state
+        root = root_of(lanes)
+        known = "" if step.is_partial else content_id(
+            root, [self._content_ids[step.tenant, one] for one in step.parents], step.row["message"],
+            orjson.loads(step.row["metadata"]),
+        )  # fmt: skip
+        self._content_ids[step.tenant, step.key] = known
         return {
             **{name: step.row[name] for name in (*_OF_EVENT, "seq")},
             "domain": self._piece.domain,
@@ -326,8 +347,8 @@ class _Pass:
             "conflicts": tally.conflicts,
             "conflicting": orjson.dumps(tally.shown).decode(),
             "root": root,
-            "lanes": tree.lanes,
-            "content_id": tree.content_id,
+            "lanes": lanes,
+            "content_id": known,
         }
 
 

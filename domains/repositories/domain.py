@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...schemas.domain import MANY, Actions, Domain, Kind
+from ...schemas.domain import MANY, Actions, Domain, Kind, Named
 
 DOMAIN: Final = Domain(
     "repositories",
@@ -56,4 +56,5 @@ DOMAIN: Final = Domain(
     names_many=True,
     actions=Actions("Repo", ("Create", "Delete", "Read", "Write")),
     reserved=("repo", "branch", "commit", "object"),
+    names=(Named("repo", "default_branch", "branch"),),
 )

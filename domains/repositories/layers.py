@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from ...fold.derived import Bounded
-from .kept_layers import KEPT_COLUMNS, KeptLayers, at_paths
+from .kept_layers import KEPT_COLUMNS, KeptLayers, Sought
 from .merging.tiers import drops_tombstones, to_join
 from .tables import OBJECTS as OBJECTS_SCHEMA
 
@@ -26,6 +26,7 @@ TREES: Final = "trees"
 _NUMBER: Final[Mapping[str, str]] = {OBJECTS: "staging", TREES: "layer"}
 _PLACE: Final = ("logical_timestamp", "seq")
 _DEPTH: Final = "_depth"
+_ROW: Final = "_row"
 RANGE_ROWS: Final = 32_768
 """About as many rows are in memory at once, however large a layer is."""
 _SAMPLED: Final = 64
@@ -126,9 +127,11 @@ class Contents:
             return no_rows(wanted)
         parts, depths = [], []
         read = {}
+        sought = None if paths is None else Sought(paths)
         for depth, layer in enumerate(layers):
             if {*columns} <= KEPT_COLUMNS and self._kept.takes(layer.rows):
-                parts.append(_some(self._whole(layer), within, paths))
+                rows = self._whole(layer)
+                parts.append(_within(rows, within) if sought is None else self._kept.at(self._key(layer), rows, sought))
                 depths.append(np.full(parts[-1].height, depth, np.int32))
             else:
                 read[layer] = depth
@@ -158,6 +161,10 @@ class Contents:
         """
         if self._kept.takes(layer.rows):
             self._kept.put(self._key(layer), rows.select("path", "deleted", *sorted(KEPT_COLUMNS)))
+
+    def keeps(self, rows: int) -> bool:
+        """Whether a layer of so many rows is kept in memory."""
+        return self._kept.takes(rows)
 
     def _key(self, layer: Layer) -> tuple[Any, ...]:
         return (*self._of["tenant"], *self._of["repo"], layer.table, layer.number)
@@ -286,10 +293,8 @@ def before(path: str) -> str:
     return path[:-1] + chr(lower) + HIGHEST
 
 
-def _some(rows: pl.DataFrame, within: PathRange | None, paths: pl.Series | None) -> pl.DataFrame:
-    """Those of a layer's rows that are asked for."""
-    if paths is not None:
-        return at_paths(rows, paths)
+def _within(rows: pl.DataFrame, within: PathRange | None) -> pl.DataFrame:
+    """Those of a layer's rows that lie in a range."""
     if within is None:
         return rows
     begin = rows["path"].search_sorted(within.first, "left")
@@ -306,9 +311,10 @@ def _uppermost(parts: Sequence[pl.DataFrame], depths: npt.NDArray[np.int32]) -> 
     rows = pl.concat(parts)
     if is_ascending(rows["path"]):
         return rows
+    order = rows.select("path").with_row_index(_ROW)
     if (depths[1:] < depths[:-1]).any():
-        rows = rows[np.argsort(depths, kind="stable")]
-    return rows.sort("path", maintain_order=True).unique("path", keep="last", maintain_order=True)
+        order = order[np.argsort(depths, kind="stable")]
+    return rows.rechunk()[_last_of_each(order.sort("path", maintain_order=True))]
 
 
 def is_ascending(paths: pl.Series) -> bool:
@@ -320,8 +326,19 @@ def newest(rows: pl.DataFrame, *above: str) -> pl.DataFrame:
     """Of each path the row that is last by some columns, then by position and sequence; by path."""
     if is_ascending(rows["path"]):
         return rows
-    ordered = rows.sort(*above, *_PLACE).sort("path", maintain_order=True)  # half the time of a sort by all at once
-    return ordered.unique("path", keep="last", maintain_order=True)
+    order = rows.select("path", *above, *_PLACE).with_row_index(_ROW)
+    return rows.rechunk()[_last_of_each(order.sort("path", *above, *_PLACE))]
+
+
+def _last_of_each(ordered: pl.DataFrame) -> pl.Series:
+    """The numbers of the last rows of each path, which are taken once: to sort and thin whole rows takes longer.
+
+    Args:
+        ordered: `path`, and the number of each row, by path.
+    """
+    paths = ordered["path"]
+    is_last = paths.slice(0, len(paths) - 1) != paths.slice(1)
+    return ordered[_ROW].filter(is_last.append(pl.Series([True])))
 
 
 def as_frame(rows: pa.Table) -> pl.DataFrame:

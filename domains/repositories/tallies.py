@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
-from ...schemas.lthash_bulk import updated
+from .lanes import Lanes
 from .merging.paths import Conflicting
 from .merging.ranges import BaseContent, MergedRange
-from .merging.roots import object_element
 
 MOST_SHOWN: Final = 100
 """Conflicts of a merge that its row tells."""
@@ -29,7 +27,7 @@ class Tally:
         conflicts: of a merge; `shown` has the first 100.
     """
 
-    lanes: bytes
+    lanes: Lanes
     size_bytes: int
     added: int = 0
     changed: int = 0
@@ -46,10 +44,17 @@ class Tally:
         """
         if not new.height:
             return
-        both = _there(new).join(_there(old).rename({"content": "old", "size": "old_size"}), on="path", how="left")
+        both = _there(new)
+        if old.height:
+            both = both.join(_there(old).rename({"content": "old", "size": "old_size"}), on="path", how="left")
+        else:
+            both = both.with_columns(old=pl.lit(None, pl.Binary), old_size=pl.lit(None, pl.Int64))
         both = both.filter(pl.col("content").ne_missing(pl.col("old")))
         self.size_bytes += _sum(both["size"]) - _sum(both["old_size"])
-        self.lanes = updated(self.lanes, _elements(both, "content"), _elements(both, "old"))
+        for column, count in (("content", self.lanes.add), ("old", self.lanes.remove)):
+            there = both.filter(pl.col(column).is_not_null())
+            if there.height:
+                count(there["path"], there[column])
         if first is None:
             self._note(both["content"], both["old"], 1)
         else:
@@ -88,11 +93,6 @@ def _there(rows: pl.DataFrame) -> pl.DataFrame:
 def _sum(sizes: pl.Series) -> int:
     """The sum of sizes, each of which may be the largest that 64 bits have."""
     return int(sizes.cast(pl.Int128).sum())
-
-
-def _elements(rows: pl.DataFrame, column: str) -> Iterator[bytes]:
-    there = rows.filter(pl.col(column).is_not_null())
-    return map(object_element, there["path"].to_list(), there[column].to_list())
 
 
 def _text(content: BaseContent) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-_TEXTS: Final = ("default_branch", "storage_namespace", "head", "message", "path")
+_TEXTS: Final = ("storage_namespace", "head", "message", "path")
+"""Not the name of the default branch: whoever may read a repository need not know its branches."""
 
 
 def words(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ...client import Journal
 from ...rules.entity import EntityRow
 from ...schemas.endpoints import READ, Answer, Parameter, Request
 from ...schemas.errors import InvalidUrnError
-from ...schemas.urn import Urn
-from ...values import entity_json, moment, point
+from ...schemas.positions import Position
+from ...schemas.registry import domain_named
+from ...schemas.urn import Urn, urn
+from ...values import entity_json, moment, point, positions
 
 AS_AT = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
+_POINTS: Final = ("as_at", "from", "to")
 AS_OF = Parameter("as_of", "What was true at a time, whenever it was recorded.")
 
 
@@ -43,6 +46,12 @@ def points_of(request: Request) -> dict[str, Any]:
     if "as_of" in request.query:
         asked["as_of"] = moment(request.query["as_of"])
     return asked
+
+
+def positions_named(query: Mapping[str, str]) -> list[Position]:
+    """The positions as at which something is asked for. Raises: InvalidPositionError."""
+    texts = (query[name] for name in _POINTS if "/" in query.get(name, ""))
+    return [position for text in texts for position in positions(text)]
 
 
 def may_name(value: Any, request: Request) -> bool:
@@ -77,6 +86,39 @@ def shown_row(row: EntityRow, request: Request) -> dict[str, Any]:
 
 
 def hide(row: dict[str, Any], request: Request) -> None:
-    """Take out of a row's JSON what its record says by the name of another entity that may not be read."""
+    """Take out of a row's JSON what its record says by the name of another entity that may not be read: by its URN, or
+    by the part of that which the row's domain declares (`Domain.names`)."""
     if record := row.get("record"):
-        row["record"] = {key: one for key, one in record.items() if not isinstance(one, str) or may_name(one, request)}
+        of = Urn.parse(row["urn"])
+        domain = domain_named(of.domain)
+        names = () if domain is None else domain.names
+        kinds = {named.field: named.other for named in names if named.kind == of.kind}
+        fields = ((key, _told(value, of, kinds.get(key), request)) for key, value in record.items())
+        row["record"] = {key: value for key, value in fields if value is not _UNTOLD}
+
+
+_UNTOLD: Final = object()
+
+
+def _told(value: Any, of: Urn, kind: str | None, request: Request) -> Any:
+    """A field of a record, of a list what may be told of it.
+
+    Args:
+        of: whose record it is.
+        kind: of the entities whose names are in it; None: only URNs name any.
+    """
+    if isinstance(value, str):
+        may_tell = may_name(value, request) if kind is None else _may_tell(kind, of, value, request)
+        return value if may_tell else _UNTOLD
+    if isinstance(value, list | tuple):
+        told = (_told(one, of, kind, request) if isinstance(one, str) else one for one in value)
+        return [one for one in told if one is not _UNTOLD]
+    return value
+
+
+def _may_tell(kind: str, of: Urn, name: str, request: Request) -> bool:
+    """Whether another entity of an aggregate may be read; what is no name of one is not told either."""
+    try:
+        return request.may(READ, urn(kind, *of.aggregate.parts, name))
+    except InvalidUrnError:
+        return False

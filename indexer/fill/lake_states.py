@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from deltalake.exceptions import TableNotFoundError
-
 from ...lake.entities import COLUMNS, row_from_dict
 from ...lake.storage.damage import asked_again
+from ...lake.storage.log_damage import NoTableError
 from ...lake.tables import Lake, quoted
 from ...rules.documents import Document, state_document
 from ...schemas.errors import UnavailableError
@@ -50,7 +49,7 @@ class LakeStates:
         self._page_rows = page_rows
         try:
             self._lake.refresh()
-        except TableNotFoundError as error:
+        except NoTableError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",
                 code="no-lake",

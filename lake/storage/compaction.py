@@ -14,12 +14,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from .. import scan
 from ..columns import PARTITION_COLUMNS
@@ -27,6 +26,9 @@ from ..declared import SPECS
 from .damage import reading
 from .files import DataFile, TableFiles, in_order, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 StepHook = Callable[[str], None]
 """Called with the name of each point at which a process may die; for crash tests."""

@@ -7,10 +7,9 @@ a text; so a full disk is known by its words. Whoever writes does so in a `writi
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from deltalake.exceptions import DeltaError
 
 from ...schemas.errors import LakeWriteError, MetajournalError, UnavailableError
 
@@ -70,7 +69,13 @@ def as_write_error(error: BaseException, uri: str) -> LakeWriteError | None:
 
 def store_fault(error: BaseException) -> bool:
     """Whether an error is an object store's, which may answer the next time, and says nothing of what is stored."""
-    return isinstance(error, DeltaError | OSError) and speaks_of_store(str(error))
+    return (isinstance(error, OSError) or is_delta_error(error)) and speaks_of_store(str(error))
+
+
+def is_delta_error(error: BaseException) -> bool:
+    """Whether an error is one of delta-rs, which a process that only reads does not even load."""
+    errors = sys.modules.get("deltalake.exceptions")
+    return errors is not None and isinstance(error, errors.DeltaError)
 
 
 def speaks_of_store(text: str) -> bool:

@@ -16,17 +16,19 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake.transaction import AddAction
 
 from ..columns import PARTITION_COLUMNS, ROW_GROUP_ROWS, TableSpec
 from ..declared import SPECS
 from .group_index import IndexWriter
 from .store import is_store, store_files
+
+if TYPE_CHECKING:
+    from deltalake.transaction import AddAction
 
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
 _BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
@@ -56,6 +58,8 @@ class DataFile:
 
     def add_action(self, *, data_change: bool = True) -> AddAction:
         """The action that makes it part of the table; `data_change` is false where rows only moved."""
+        from deltalake.transaction import AddAction  # who only reads does not load delta-rs
+
         return AddAction(
             path=self.path,
             size=self.size_bytes,

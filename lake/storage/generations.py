@@ -22,9 +22,9 @@ import pyarrow.fs as pafs
 
 from ...schemas.errors import StreamError
 from ..declared import SPECS
-from .damage import LOG
 from .faults import asking, writing
 from .locks import in_turn, taken
+from .log_damage import LOG
 from .store import delete_below, delete_object, is_store, read_object, replace_object, store_files
 
 POINTER = "tables.json"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO
 
 from ...schemas.errors import StreamError
-from .leases import Lease
 from .store import is_store
 
 
@@ -39,6 +38,8 @@ def only_one(
         LakeWriteError: the store does not answer.
     """
     if is_store(path):
+        from .leases import Lease  # by delta-rs, which local lakes take no locks with
+
         lease = Lease(path, name, storage_options or {}, on_lost=on_lost)
         if not lease.take():
             raise _runs(path, name, hint)

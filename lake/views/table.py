@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import pyarrow as pa
-from deltalake import DeltaTable
+
+from .files import FileColumns
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 PartitionKey: TypeAlias = tuple[str, int]
 CLOCK: Final = "system_time/"
@@ -63,13 +67,15 @@ class TableView:
 
 @dataclass(frozen=True, eq=False)
 class MarkedView(TableView):
-    """A version of the journal table or of a derived one, with what its log says of the partitions.
+    """A version of a table, with what its log says of the journal's partitions.
 
     Attributes:
+        columns: what is told of each of its files; None before the first commit.
         transactions: version by app id (see `table`).
         rules: by domain the digest of the rules that made its newest share of the rows.
     """
 
+    columns: FileColumns | None = field(repr=False, default=None)
     transactions: Mapping[str, int] = field(repr=False, default_factory=dict)
     rules: Mapping[str, str] = field(repr=False, default_factory=dict)
 
@@ -82,7 +88,7 @@ class MarkedView(TableView):
         return self.transactions.get(f"{CLOCK}{key[0]}/{key[1]}", 0)
 
 
-Readable: TypeAlias = DeltaTable | TableView
+Readable: TypeAlias = "DeltaTable | TableView"
 
 
 def frozen(table: Readable) -> TableView:

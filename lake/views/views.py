@@ -9,6 +9,7 @@ stays; when it has, only the commits since are read, and tables that have not mo
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,19 +17,18 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-
 from ...schemas.errors import DamagedTableError, StaleReadError, UnavailableError
 from ..columns import JOURNAL_TABLE
 from ..declared import SPECS
-from ..storage.damage import damage_of_log
 from ..storage.faults import as_read_error
-from ..table import Table
+from ..storage.log_damage import NoTableError, missing
+from ..storage.store import is_store
 from ..tables import Lake
-from .log import LogReader, LogState
-from .table import MarkedView, TableView
+from .log import TableLog
+from .table import MarkedView
 
+_KEPT: Final = 8
+_SHARED_AGE_S: Final = 5.0
 _MOST_AGE_S: Final = 1_800.0
 """Half of the shortest retention of a vacuum: what a younger view names is still there."""
 _P = ParamSpec("_P")
@@ -51,7 +51,7 @@ class View:
     path: str
     generation: int
     journal: MarkedView
-    tables: Mapping[str, TableView] = field(repr=False)
+    tables: Mapping[str, MarkedView] = field(repr=False)
     damaged: Mapping[str, DamagedTableError] = field(repr=False)
     taken_s: float = field(repr=False)
 
@@ -61,16 +61,18 @@ class Views:
 
     Args:
         lake: where the tables are; nobody else uses it.
+        most_age_s: after which every table is looked at again, also where the journal table has not moved.
     """
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, *, most_age_s: float = _MOST_AGE_S) -> None:
         self._lake = lake
+        self._most_age_s = most_age_s
         self._lock = Lock()
         self._looking = Lock()
         self._next: Future[View] | None = None
         self._wanted: set[str] = {JOURNAL_TABLE}
         self._view: View | None = None
-        self._states: dict[str, tuple[DeltaTable, LogState]] = {}
+        self._logs: dict[str, TableLog] = {}
 
     def take(self, names: Collection[str] = tuple(SPECS)) -> View:
         """The lake as it stands now, or a little later.
@@ -123,7 +125,7 @@ class Views:
                 known = self._known(generation)
                 try:
                     view = self._renewed(known, generation, wanted)
-                except (TableNotFoundError, DamagedTableError):
+                except (NoTableError, DamagedTableError):
                     self._lake.refresh_pointer()
                     if self._lake.generation == generation:
                         raise
@@ -134,7 +136,7 @@ class Views:
                     return view
         except OSError as error:
             raise as_read_error(error, self._lake.path) or error from error
-        except TableNotFoundError as error:
+        except NoTableError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",
                 code="no-lake",
@@ -145,76 +147,63 @@ class Views:
     def _known(self, generation: int) -> View | None:
         """The present view, where what it tells can be used for the next one."""
         view = self._view
-        is_good = view is not None and view.generation == generation and time.monotonic() - view.taken_s < _MOST_AGE_S
+        is_good = (
+            view is not None and view.generation == generation and time.monotonic() - view.taken_s < self._most_age_s
+        )
         return view if is_good else None
 
     def _renewed(self, known: View | None, generation: int, wanted: frozenset[str]) -> View:
         now = time.monotonic()
         lake = self._lake
         wanted &= lake.tables.keys()  # a domain that has not joined the lake's journal has no tables there
-        if known is None or not lake.journal.is_newest():
-            lake.refresh((JOURNAL_TABLE,))
-        if known is not None and lake.journal.delta.version() == known.journal.version:
+        journal = self._log(JOURNAL_TABLE).look()
+        if known is not None and journal is known.journal:
             # Derived tables follow the journal table, so they may move after it.
-            late = {name for name in wanted if SPECS[name].version and name in known.tables and self._has_moved(name)}
-            names = (wanted - known.tables.keys()) | late
-            if not names:
+            names = {name for name in wanted if SPECS[name].version or name not in known.tables} - {JOURNAL_TABLE}
+            tables, damaged = self._looked_at(names, journal)
+            if damaged.keys() == known.damaged.keys() and all(
+                known.tables.get(name) is tables[name] for name in tables
+            ):
                 return known
-            tables, damaged = self._looked_at(names, None)
             return replace(known, tables={**known.tables, **tables}, damaged=damaged)
-        with ThreadPoolExecutor(1) as beside:
-            read = beside.submit(self._marked, lake.journal)
-            tables, damaged = self._looked_at(wanted - {JOURNAL_TABLE}, known)
-            journal = read.result()
+        tables, damaged = self._looked_at(wanted - {JOURNAL_TABLE}, journal)
         return View(lake.path, generation, journal, {JOURNAL_TABLE: journal, **tables}, damaged, now)
 
-    def _looked_at(
-        self, names: Collection[str], known: View | None
-    ) -> tuple[dict[str, TableView], dict[str, DamagedTableError]]:
-        """Tables side by side, since most of the time is waiting for files; those that cannot be read apart."""
-        moved = [name for name in names if known is None or name not in known.tables or self._has_moved(name)]
-        tables = {name: known.tables[name] for name in names if known is not None and name not in moved}
-        damaged = {}
-        if len(moved) < 2:
-            looks = [self._looked(name) for name in moved]
-        else:
-            with ThreadPoolExecutor(len(moved)) as pool:
-                looks = list(pool.map(self._looked, moved))
-        for name, look in zip(moved, looks, strict=True):
-            if isinstance(look, TableView):
-                tables[name] = look
-            elif look is not None:
-                damaged[name] = look
-        return tables, damaged
-
-    def _has_moved(self, name: str) -> bool:
-        return not self._lake.tables[name].is_newest()
-
-    def _looked(self, name: str) -> TableView | DamagedTableError | None:
-        """A table; why it cannot be read; None for a derived one that is not made yet."""
+    def _log(self, name: str) -> TableLog:
+        """The log of a table, where the pointer was last looked at."""
         table = self._lake.tables[name]
-        try:
-            self._lake.refresh_table(name)
-            if not SPECS[name].version:
-                return TableView.of(table.delta, name, table.uri)
-            return self._marked(table) if table.exists() else None
-        except DamagedTableError as error:
-            return error
+        log = self._logs.get(name)
+        if log is None or log.uri != table.uri:
+            log = self._logs[name] = TableLog(name, table.uri, table.storage_options)
+        return log
 
-    def _marked(self, table: Table) -> MarkedView:
-        version = table.delta.version()
-        reader = LogReader(table.uri, table.storage_options)
-        # A handle that was opened anew may be on another table of that name.
-        handle, earlier = self._states.get(table.name, (None, None))
-        try:
-            state = reader.state(version, earlier if handle is table.delta else None)
-        except (OSError, ValueError) as error:
-            damage = damage_of_log(table.uri, table.storage_options, str(error))
-            if damage is None:
-                raise
-            raise damage from error
-        self._states[table.name] = table.delta, state
-        return MarkedView.of(table.delta, table.name, table.uri, transactions=state.transactions, rules=state.rules)
+    def _looked_at(
+        self, names: Collection[str], journal: MarkedView
+    ) -> tuple[dict[str, MarkedView], dict[str, DamagedTableError]]:
+        """Tables as they are now, those of a store side by side; those that cannot be read apart."""
+        logs = [self._log(name) for name in names]
+        if len(logs) < 2 or not is_store(self._lake.path):
+            looks = [_looked(log, journal) for log in logs]
+        else:
+            with ThreadPoolExecutor(len(logs)) as pool:
+                looks = list(pool.map(lambda log: _looked(log, journal), logs))
+        told = list(zip(names, looks, strict=True))
+        tables = {name: look for name, look in told if isinstance(look, MarkedView)}
+        return tables, {name: look for name, look in told if isinstance(look, DamagedTableError)}
+
+
+def _looked(log: TableLog, journal: MarkedView) -> MarkedView | DamagedTableError | None:
+    """A table; why it cannot be read; None for a derived one that is not made yet."""
+    try:
+        return log.look()
+    except DamagedTableError as error:
+        return error
+    except NoTableError:
+        if SPECS[log.name].version:
+            return None  # the next start of the stream makes it
+        if not journal.version:
+            raise
+        return missing(log.uri)
 
 
 class Viewing(Protocol):
@@ -243,6 +232,17 @@ def asked_anew(ask: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_
 def views_of(lake: Lake | Views) -> Views:
     """The views of a lake, or those that are given."""
     return lake if isinstance(lake, Views) else Views(lake)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _views_at(_process: int, path: str, options: tuple[tuple[str, str], ...]) -> Views:
+    return Views(Lake(path, dict(options)), most_age_s=_SHARED_AGE_S)
+
+
+def views_at(path: str, storage_options: Mapping[str, str]) -> Views:
+    """The views of a lake that all of this process share who have none of their own, and do not ask once more where a
+    file is gone: the next look is never far."""
+    return _views_at(os.getpid(), path, tuple(sorted(storage_options.items())))
 
 
 def whole_view(views: Views) -> View | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...fold.derived import Beside, at_once
 from ...lake.storage.versions import is_current
 from ...lake.tables import Lake
 from ...schemas.errors import DamagedTableError, StreamError
@@ -28,7 +29,7 @@ class Refilled:
     differing: Sequence[str] = ()
 
 
-def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False) -> Refilled:
+def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False, beside: Beside = at_once) -> Refilled:
     """Fill the derived tables of a generation, or of tables aside, up to where the live ones are.
 
     Args:
@@ -36,6 +37,7 @@ def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False
         view: those to fill.
         reached: up to where the tables of the fold among them are filled; the live derived ones may be farther.
         only_compare: write no files beside tables, but hold those that are there against what they must be.
+        beside: where functions may have something computed.
     Raises:
         StreamError: a function failed.
     """
@@ -48,7 +50,7 @@ def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False
         and (marks := _least(owned, lake, reached))
     }
     try:
-        fill(view, upto, files)
+        fill(view, upto, files, beside=beside)
     except FunctionFailed as failed:
         (topic, partition), start, end = failed.key, failed.start, failed.end
         raise StreamError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...fold.derived import Beside, at_once
 from ...lake.declared import SPECS
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey, Reached, Table
@@ -98,13 +99,20 @@ def reaches_live(lake: Lake, offered: Lake, keys: Sequence[PartitionKey]) -> boo
 
 
 def fill(
-    lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, hook: StepHook = passed
+    lake: Lake,
+    upto: Mapping[str, Marks],
+    files: Files,
+    *,
+    bounds: Bounds = USUAL,
+    hook: StepHook = passed,
+    beside: Beside = at_once,
 ) -> None:
     """Make and commit pieces in this process until the tables reach some marks; for the only writer of these tables.
 
     Args:
         lake: whose derived tables are written.
         upto: marks to reach, by function.
+        beside: where functions may have something computed.
     Raises:
         FunctionFailed: a function did.
     """
@@ -112,6 +120,6 @@ def fill(
         owned = DERIVED[name]
         tables, memories = tables_of(owned, lake), Memories()
         while (
-            offer := make_piece(owned, tables, marks, files, bounds=bounds, hook=hook, memories=memories)
+            offer := make_piece(owned, tables, marks, files, bounds=bounds, hook=hook, memories=memories, beside=beside)
         ) is not None:
             commit(offer, tables, hook)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import polars as pl
 import pyarrow as pa
 
-from ...fold.derived import Derived
+from ...fold.derived import Beside, Derived, at_once
 from ...lake.columns import PARTITION_COLUMNS
 from ...lake.declared import SPECS
 from ...lake.group_rows import GroupRows, Span
@@ -48,6 +48,7 @@ class EarlierRows:
         key: the piece's partition.
         start, end: its positions.
         kept: what the function keeps from piece to piece.
+        beside: where it may have something computed.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class EarlierRows:
         start: int,
         end: int,
         kept: Memory | None = None,
+        beside: Beside = at_once,
     ) -> None:
         self._ends = dict.fromkeys((*derived.reads, *derived.tables), start) | dict.fromkeys(derived.looks_up, end)
         self._tables = tables
         self._key = key
         self._readers: dict[str, GroupRows] = {}
         self.kept: Memory = {} if kept is None else kept
+        self.beside = beside
 
     def rows(
         self,

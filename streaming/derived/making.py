@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...fold.derived import Derived, EndsBefore, File, Made, Piece, Rows
+from ...fold.derived import Beside, Derived, EndsBefore, File, Made, Piece, Rows, at_once
 from ...lake.columns import JOURNAL_TABLE
 from ...lake.declared import SPECS
 from ...lake.ranges import rows_between, weights
@@ -90,6 +90,7 @@ def make_piece(
     bounds: Bounds = USUAL,
     hook: StepHook = passed,
     memories: Memories | None = None,
+    beside: Beside = at_once,
 ) -> Offer | None:
     """Make the next piece.
 
@@ -101,6 +102,7 @@ def make_piece(
         bounds: how large it is, for each partition.
         hook: called at "derive-before-files" and "derive-after-files".
         memories: what functions have kept of earlier pieces; it changes no row.
+        beside: where the function may have something computed.
     Returns:
         None where the tables hold all below `upto`.
     Raises:
@@ -121,7 +123,7 @@ def make_piece(
             ends[key] = _end_of(derived, tables, key, starts[key], upto[key], bounds)
             piece = _read(owned, tables, key, starts[key], ends[key])
             kept = (memories or Memories()).of(derived.name, tables, key)
-            for made in _derived(owned, piece, tables, key, kept):
+            for made in _derived(owned, piece, tables, key, kept, beside):
                 if isinstance(made, File):
                     files.put(owned.domain, made)
                 elif isinstance(made, EndsBefore):
@@ -193,10 +195,10 @@ def _read(owned: Owned, tables: Mapping[str, Table], key: PartitionKey, start: i
 
 
 def _derived(
-    owned: Owned, piece: Piece, tables: Mapping[str, Table], key: PartitionKey, kept: Memory
+    owned: Owned, piece: Piece, tables: Mapping[str, Table], key: PartitionKey, kept: Memory, beside: Beside
 ) -> Iterator[Made]:
     """What the function makes of a piece; whatever goes wrong in it is its own fault, but damage of the lake."""
-    earlier = EarlierRows(owned.derived, tables, key, piece.start, piece.end, kept)
+    earlier = EarlierRows(owned.derived, tables, key, piece.start, piece.end, kept, beside)
     made = _called(owned.derived, piece, earlier)
     last = -1
     while True:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ...fold.derived import Given, Pending, Result, at_once
 from ...schemas.errors import DamagedTableError, DomainError
 from ...schemas.settings import Settings
 from ..memory import without_collector
@@ -65,6 +66,10 @@ class SparkRefold:
                 yield refold(plan, keys[number])
 
         return _collected(self._session.range(0, len(keys), 1, len(keys)), work)
+
+    def beside(self, compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
+        """At once: to bring it to an executor costs more than to compute it."""
+        return at_once(compute, given)
 
 
 _Work = Callable[[Iterable[pa.RecordBatch]], Iterator[Any]]

@@ -51,9 +51,13 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     assert "developer on dataset:sales/*" in drawn[0].stdout
     assert "laptop" in drawn[1].stdout
     assert said(installation, "keys", "ada") == []
-    assert "No role is called" not in installation.metajournal("access", "grant", "ada", "Admin", "--on", "*").stderr
+    assert installation.metajournal("access", "grant", "ada", "Admin", "--on", "*").returncode == 0
     mistyped = installation.metajournal("access", "grant", "ada", "developper", "--on", "*")
-    assert (mistyped.returncode, "Did you mean developer?" in mistyped.stderr) == (0, True)
+    assert (mistyped.returncode, "unknown-role" in mistyped.stderr) == (2, True)
+    assert "Did you mean developer?" in mistyped.stderr
+    assert [one["grants"] for one in said(installation, "principals") if one["name"] == "ada"] == [
+        [{"role": "admin", "pattern": "*"}, {"role": "developer", "pattern": "dataset:sales/*"}]
+    ]
     dead = installation.metajournal("access", "issue-key", "ada", "--not-after", "2020-01-01")
     assert (dead.returncode, "It is refused already: 2020-01-01" in dead.stderr) == (0, True)
     late = said(installation, "issue-key", "nobody", code=1)

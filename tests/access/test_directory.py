@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from metajournal import Journal
+from metajournal import EntityRegistered, Journal
 from metajournal.consumers import whole_topic as whole_module
 from metajournal.consumers.pins import Pin, take_pins
 from metajournal.domains.access import events as e
@@ -106,6 +107,21 @@ def test_a_process_knows_what_the_stream_has_not_judged(journal: Journal, stream
         assert directory.who(after.text) is None
         standing = [(one.name, one.enabled, one.keys) for one in directory.principals("default")]
         assert [one for one in standing if one[0] in ("ann", "somebody")] == [("ann", True, 0), ("somebody", True, 0)]
+
+
+def test_it_says_when_an_event_is_in_what_is_known(journal: Journal, stream: BrokerStream) -> None:
+    """Also one that changes nothing; of other topics at once, and who does not wait any longer is forgotten."""
+    with opened(journal) as directory:
+        directory.wait(30)
+        other = journal.emit(EntityRegistered(X)).position
+        assert directory.held(other).done()
+        for _ in range(2):
+            position = journal.emit(e.PrincipalRegistered(principal_urn("eli"))).position
+            directory.held(position).result(30)
+            assert directory.held(position).done()
+        beyond = directory.held(replace(position, value=position.value + 1_000))
+        assert beyond.cancel()
+        assert not directory._awaited
 
 
 def test_a_later_look_at_the_lake_never_brings_back_what_ended(

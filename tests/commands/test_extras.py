@@ -27,7 +27,7 @@ def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
 
 @pytest.mark.parametrize("words", [("--work-id", "x"), ("--from", "0", "--to", "1"), ("latest", "a", "b")])
 def test_files_cannot_be_found_without_the_extra_lake(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
-    without(monkeypatch, "deltalake")
+    without(monkeypatch, "pyarrow")
     monkeypatch.setattr(Options, "journal", lambda _: Journal(Settings(), Epochs({})))
     result = CliRunner().invoke(main, ["files", *words, "--json"])
     assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (1, "missing-extra")

@@ -67,9 +67,9 @@ WAIT_S = 60.0
 
 
 @pytest.fixture
-def journal(settings: Settings) -> Iterator[Journal]:
-    """A journal of one partition, so that all stands beside all else."""
-    own = replace(settings, journal=replace(settings.journal, partitions=1))
+def journal(settings: Settings, request: pytest.FixtureRequest) -> Iterator[Journal]:
+    """A journal of one partition, so that all stands beside all else, or of as many as a test asks for."""
+    own = replace(settings, journal=replace(settings.journal, partitions=getattr(request, "param", 1)))
     ensure_topics(own)
     with Journal.connect(own) as journal:
         yield journal
@@ -236,9 +236,9 @@ def test_verdicts_of_what_the_lake_has_come_from_the_lake(journal: Journal, stre
     accepted = journal.emit(EntityRegistered(ORDERS))
     refused = journal.emit(TagsAdded(ORDERS, ["a"]), expected=0)
     again = journal.emit(TagsAdded(ORDERS, ["a"]), event_id=refused.event_id, repeat=True, expected=0)
+    bad = Position(again.position.topic, 0, again.position.value + 1)
     raw(journal, b"no event", ORDERS, right=False)
     stream.fold()
-    bad = Position(again.position.topic, 0, again.position.value + 1)
     with journal.follow(ORDERS) as follow:
         said = stream.outcomes()
         places = [accepted.position, refused.position, again.position, bad]
@@ -307,7 +307,7 @@ def test_a_lake_of_other_rules_is_refused_at_once_and_at_the_next_pin(
         others = dict.fromkeys(("access", "files", "repositories"), "others")  # whose events stand in other topics
         table.append(table.schema.empty_table(), Reached({}, {}, others))
         version = table.delta.version()
-        eventually(lambda: any(pin.lake.journal.delta.version() == version for pin in pins), WAIT_S, "a pin since then")
+        eventually(lambda: any(pin.view.journal.version == version for pin in pins), WAIT_S, "a pin since then")
         tagged = journal.emit(TagsAdded(ORDERS, ["a"]))
         assert follow.verdict(tagged.position, timeout_s=WAIT_S) == Accepted(tagged.position)
         table.append(table.schema.empty_table(), Reached({}, {}, {own: "others"}))
@@ -486,6 +486,7 @@ class Writer:
         return choose.choice([kind(entity, [choose.choice("pqr")]), PropertiesSet(entity, {"n": choose.choice("12")})])
 
 
+@pytest.mark.parametrize("journal", [1, 3], indirect=True)
 def test_two_writers_that_race_are_told_what_stream_and_rebuild_say_of_every_event(
     journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

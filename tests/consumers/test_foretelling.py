@@ -19,8 +19,9 @@ from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import dataset
 from metajournal.fold.records import Place
 from metajournal.lake.declared import history_tables
-from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
+from metajournal.lake.views.viewed import ViewedTable
+from metajournal.lake.views.views import Views
 from metajournal.producers.verdicts import Duplicate, Outcome, OutcomeRecord, outcome_of
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import DIGEST_HEADER
@@ -59,10 +60,10 @@ class Message:
 
 
 def pin_of(lake: Lake, partition: int = 0, partitions: int = 1, shelved: frozenset[int] = frozenset()) -> Pin:
-    lake.refresh()
+    view = Views(lake).take()
     place = Place(TOPIC, partition, partitions, "catalog", shelved)
-    mark = max(lake.journal.mark((TOPIC, partition)), position(1, 0))
-    return Pin(lake, place, 1, mark, lake.journal.clock((TOPIC, partition)))
+    mark = max(view.journal.mark((TOPIC, partition)), position(1, 0))
+    return Pin(view, place, 1, mark, view.journal.clock((TOPIC, partition)))
 
 
 def messages(records: Sequence[JournalRecord]) -> list[Message]:
@@ -80,6 +81,7 @@ def outcomes_of(fold: Fold) -> dict[tuple[int, int], Outcome]:
     return {(n, at): outcome_of(Position(TOPIC, n, at), spoken.get((n, at))) for n, at in places}
 
 
+@pytest.mark.thorough
 @given(journals(partitions=2, max_records=40), st.data())
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_verdicts_and_rows_of_any_keys_over_any_mark_are_those_of_stream_and_model(
@@ -202,11 +204,11 @@ def test_a_new_id_opens_no_file_of_the_journal_table(tmp_path: Path, monkeypatch
     pin = pin_of(Lake(str(tmp_path)))
     asked: list[str] = []
 
-    def query(self: Table, select: str, where: str) -> list[Any]:
+    def query(self: ViewedTable, select: str, where: str, among: Any) -> list[Any]:
         asked.append(where)
         return []
 
-    monkeypatch.setattr(Table, "query", query)
+    monkeypatch.setattr(ViewedTable, "query", query)
     foretold = Foretold(pin, [OWN])
     foretold.take(messages([record_of(TagsAdded(ORDERS, ["new"]), 2)]))
     assert foretold.verdicts[position(1, 2)].outcome == "accepted"

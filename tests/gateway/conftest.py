@@ -6,11 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 
+from metajournal.gateway import audit
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import Served, served, settings_of_server
 from tests.leaving import leave
 from tests.services import Services
+
+RECORDED = audit._OF_ONE, audit._OF_ALL
+"""What the audit records of one sender without a key, and of all."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def every_refusal_is_recorded() -> Iterator[None]:
+    """However often a test asks with a key of which a server has not heard yet."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "_OF_ONE", (0.0, 0))
+        patch.setattr(audit, "_OF_ALL", (0.0, 0))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from metajournal.commands.serving import principals_of
 from metajournal.domains.access.rights import Rights
 from metajournal.gateway.principals import Principal, Principals
 from metajournal.gateway.server import Serving, serving_settings, uvloop_runner
+from metajournal.producers.waiting.futures import AwaitableFuture
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import (
     ElasticsearchSettings,
@@ -46,6 +47,9 @@ class PlainPrincipals:
             )
         }  # fmt: skip
         self.is_heard = True
+        self.knows = True
+        """Whether it knows what an event changed, as soon as it is judged."""
+        self.awaited: list[AwaitableFuture[None]] = []
 
     def who(self, key: str) -> Principal | None:
         return self.by_key.get(key)
@@ -56,8 +60,13 @@ class PlainPrincipals:
     def heard(self) -> bool:
         return self.is_heard
 
-    def holds(self, position: Position) -> bool:
-        return True
+    def held(self, position: Position) -> AwaitableFuture[None]:
+        future: AwaitableFuture[None] = AwaitableFuture()
+        if self.knows:
+            future.set_result(None)
+        else:
+            self.awaited.append(future)
+        return future
 
     def close(self) -> None:
         """Nothing is open."""

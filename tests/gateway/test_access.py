@@ -157,7 +157,8 @@ def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
         assert code(granted(server, key, "gina", grant)) == (403, "more-than-own"), grant
     later = (("not-yet", "dataset:a/*"), ("not-yet", "*"))
     assert [code(granted(server, key, "gina", grant)) for grant in later] == [(403, "more-than-own")] * 2
-    assert granted(server, root, "weak", ("not-yet", "dataset:a/*")).status == 200
+    server.journal.access.grant("weak", ("not-yet", "dataset:a/*"))
+    eventually(lambda: len(server.get(f"{AT}/principals/weak", key=root).json["grants"]) == 3)
     assert code(server.post(f"{AT}/principals/weak/keys", key=key)) == (403, "more-than-own")
     assert code(server.post(f"{AT}/principals/strong/keys", key=key)) == (403, "more-than-own")
     assert server.delete(f"{AT}/principals/strong", key=root).status == 200
@@ -169,6 +170,28 @@ def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
     refused = server.post("/api/v1/events", event, key=root)
     assert code(refused) == (403, "not-over-http")
     assert "/api/v1/access" in refused.json["hint"]
+
+
+def test_a_role_that_is_not_defined_is_not_granted(server: Served, root: str) -> None:
+    made(server, root, "una", ("analyst", "dataset:a/*"))
+    for role in ("anlyst", "reader-of-all"):
+        refused = granted(server, root, "una", ("developer", "*"), (role, "dataset:a/*"))
+        assert code(refused) == (400, "unknown-role"), role
+    assert "analyst" in granted(server, root, "una", ("anlyst", "*")).json["hint"]
+    assert server.post(f"{AT}/roles/reader-of-all", {"actions": ["ReadEntity"]}, key=root).status == 200
+    assert granted(server, root, "una", ("reader-of-all", "dataset:a/*")).status == 200, "as soon as it was answered"
+    assert server.delete(f"{AT}/roles/reader-of-all", key=root).status == 200
+    assert code(granted(server, root, "una", ("reader-of-all", "dataset:b/*"))) == (400, "unknown-role")
+    assert {"role": "reader-of-all", "pattern": "dataset:a/*"} in server.get(f"{AT}/principals/una", key=root).json[
+        "grants"
+    ]
+
+
+def test_whoever_may_not_know_which_roles_there_are_does_not_learn_it_by_granting(server: Served, root: str) -> None:
+    key = made(server, root, "ivo", ("admin", "dataset:a/*"), ("admin", "access-principal:*"))
+    assert server.post(f"{AT}/roles/secret-role", {"actions": ["ReadEntity"]}, key=root).status == 200
+    for role in ("secret-role", "secret-rule"):
+        assert granted(server, key, "ivo", (role, "dataset:a/x")).status == 200, role
 
 
 def test_more_than_an_event_holds_is_refused_before_any_of_it_is_looked_at(server: Served, root: str) -> None:

@@ -24,6 +24,7 @@ from metajournal.producers.audit_topic import KEPT_MS, ensure_audit_topic
 from metajournal.producers.recorded.topic_admin import await_topics, configs, configure
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import JournalSettings, Settings
+from tests.gateway.conftest import RECORDED
 from tests.gateway.serving import ADMIN, READER, TEAM_A, Served, running, served
 from tests.gateway.test_access import key_of
 from tests.topics import read
@@ -105,6 +106,35 @@ def test_a_request_without_a_valid_key_is_recorded_without_a_name(server: Served
     assert server.get(TAGS, key="no-key-of-anybody", X_Request_Id="refused-2").status == 401
     (record,) = of_request(gateway_settings, "refused-2")
     assert (record["status"], record["principal"], record["tenant"], record["key_id"]) == (401, None, None, None)
+
+
+@pytest.mark.services
+def test_who_has_no_key_does_not_fill_the_topic_and_the_rest_is_counted(
+    server: Served, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who have one are recorded each, meanwhile too."""
+    monkeypatch.setattr("metajournal.gateway.audit._TOLD_EACH_S", 0.2)
+    monkeypatch.setattr("metajournal.gateway.audit._OF_ONE", RECORDED[0])
+    monkeypatch.setattr("metajournal.gateway.audit._OF_ALL", RECORDED[1])
+    asked = 150
+    with Journal.connect(gateway_settings) as journal, running(journal, server.principals, gateway_settings) as address:
+        for number in range(asked):
+            more = {"key": None, "address": address, "X_Request_Id": f"flood-{number}"}
+            sent = server.post("/login", b"", **more) if number % 3 else server.get(TAGS, **more)
+            assert sent.status >= 400
+            if number % 50 == 0:
+                own = server.post(TAGS, ["x"], key=TEAM_A, address=address, X_Request_Id=f"own-{number}")
+                assert own.status == 403
+
+    def told() -> tuple[int, int, int]:
+        records = recorded(gateway_settings)
+        of_own = sum(one["request_id"].startswith("own-") for one in records)
+        alone = sum(one["request_id"].startswith("flood-") for one in records)
+        return of_own, alone, sum(one.get("left_out", 0) for one in records)
+
+    eventually(lambda: sum(told()[1:]) == asked)
+    of_own, alone, _ = told()
+    assert (of_own, 5 <= alone <= 40) == (3, True)
 
 
 @pytest.mark.services

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metajournal import EntityRegistered, app, dataset, program, stream
+from metajournal.schemas.positions import Position
 from metajournal.schemas.urn import Urn
 from tests.gateway.serving import Served
 
@@ -77,9 +78,9 @@ def test_what_a_follower_has_is_not_waited_for_in_the_lake(server: Served) -> No
     own = server.post(f"{at}/tags", ["x"]).json["position"]
     found = server.get(f"{at}/properties/system", Metajournal_At_Least=own)
     assert (found.status, found.json["created_by"]) == (200, "tests")
-    topic, partition, value = own.split("/")
-    other = f"{topic}/{(int(partition) + 1) % 2}/{value}"
-    missing = server.get(f"{at}/properties/system", Metajournal_At_Least=other)
+    sent = (server.journal.emit(EntityRegistered(dataset("cdap", f"other-{number}"))) for number in range(100))
+    other = next(one.position for one in sent if one.position.partition != Position.parse(own).partition)
+    missing = server.get(f"{at}/properties/system", Metajournal_At_Least=str(other))
     assert (missing.status, missing.json["code"]) == (503, "not-yet-visible")
 
 

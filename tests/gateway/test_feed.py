@@ -118,7 +118,9 @@ def test_changes_come_each_once_and_in_the_order_of_their_entity(server: Served)
 
 
 def test_a_feed_without_an_id_begins_now(server: Served) -> None:
-    publish(server, ["before"], 3)
+    with Listener(server.address) as earlier:
+        publish(server, ["before"], 3)
+        earlier.until(lambda one: len(one.told) >= 3)  # what this process has not read yet is new to it
     with Listener(server.address) as listener:
         publish(server, ["after"], 3)
         listener.until(lambda one: len(one.told) >= 3)

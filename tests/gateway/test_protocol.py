@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from metajournal import EntityRegistered, dataset
 from metajournal.domains.access.keys import make_key
 from metajournal.gateway import protocol
 from metajournal.gateway.bodies import EVENTS_BYTES, Body, value_of
 from metajournal.gateway.fields import unknown_fields
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from tests.gateway.reading import key_of
 from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, served
@@ -289,13 +291,13 @@ def test_rights_that_were_not_heard_of_are_no_rights(server: Served, operator: s
     }  # fmt: skip
 
 
-def test_reads_that_wait_for_a_far_position_hold_no_thread(server: Served) -> None:
+def test_reads_that_wait_for_a_position_hold_no_thread(server: Served) -> None:
     """System properties waited in a thread: two who ask so held all of them for ten seconds."""
     path = "/v3/namespaces/p/datasets/d/metadata/properties"
     server.fold()
-    last = server.get(PROPERTIES).headers["etag"].strip('"')
-    place = server.post("/api/v1/entities/dataset:p/d").json["position"].rpartition("/")[0]
-    far = f"{place}/{int(last) + 1_000_000}"
+    own = Position.parse(server.post("/api/v1/entities/dataset:p/d").json["position"])
+    sent = (server.journal.emit(EntityRegistered(dataset("far", f"d{number}"))) for number in range(100))
+    far = str(next(one.position for one in sent if one.position.partition != own.partition))
     keys = [key_of(server, f"far-{number}", ("admin", "*")) for number in range(3)]
     with ThreadPoolExecutor(12) as waiting:
         asked = [

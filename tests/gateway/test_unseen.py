@@ -23,13 +23,14 @@ from metajournal import (
 )
 from metajournal.commands.serving import principals_of
 from metajournal.consumers.finding import Looked
+from metajournal.domains.repositories.events import RepositoryCreated
 from metajournal.domains.repositories.urns import commit_urn
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import logged_in, member, parsed
 from tests.gateway.indexed import index
 from tests.gateway.reading import key_of
-from tests.gateway.serving import Served, running, served
+from tests.gateway.serving import Served, beside, running, served
 from tests.repositories.staying import committed, created
 from tests.wait import eventually
 
@@ -144,3 +145,51 @@ def test_a_commit_does_not_name_a_branch_that_may_not_be_read(server: Served, ga
         answer = server.get(path, key=key)
         assert (answer.status, [hit["urn"] for hit in answer.json["hits"]]) == (200, [str(commit)]), path
         assert "feature" not in answer.body.decode(), path
+
+
+def test_a_repository_does_not_name_its_default_branch_to_whoever_may_not_read_that(
+    server: Served, gateway_settings: Settings
+) -> None:
+    repository = server.journal.repositories["cellar"].urn
+    made = RepositoryCreated(repository, "hidden/trunk", "s3://cellar")
+    server.journal.emit(made).position  # noqa: B018  (waits)
+    server.journal.emit(PropertiesSet(repository, {"depth": "low"})).position  # noqa: B018  (waits)
+    index(server, gateway_settings)
+    narrow = key_of(server, "cellar", ("analyst", str(repository)))
+    whole = key_of(server, "cellar-whole", ("analyst", str(repository)), ("analyst", "branch:cellar/*"))
+    [first, _] = server.get(f"/api/v1/history/{repository}").json
+    then = quote(first["position"], safe="")
+    paths = [f"/api/v1/{what}/{repository}" for what in ("entities", "history", "diff")]
+    paths += [
+        "/api/v1/repositories/cellar",
+        f"/api/v1/entities/{repository}?as_at={then}",
+        f"/api/v1/diff/{repository}?from={then}",
+    ]
+    paths += ["/api/v1/repositories", "/api/v1/search?query=depth:low", f"/api/v1/search?query=depth:low&as_at={then}"]
+    for path in paths:
+        for key, told in ((whole, True), (narrow, False)):
+            answer = server.get(path, key=key)
+            assert (answer.status, b"trunk" in answer.body) == (200, told), (path, key)
+            assert b"cellar" in answer.body, path
+    for query in ("trunk", "hid*", "default_branch:*", "default_branch:hidden*", "trunc"):
+        answer = server.get(f"/api/v1/search?query={quote(query)}&facets=true", key=narrow)
+        assert (answer.status, answer.json["total"], answer.json["hits"]) == (200, 0, []), query
+    assert server.get("/api/v1/suggest/keys?prefix=default", key=narrow).json == []
+
+
+def test_a_page_of_a_repository_does_not_name_its_default_branch_either(
+    server: Served, gateway_settings: Settings
+) -> None:
+    repository = server.journal.repositories["attic"].urn
+    server.journal.emit(RepositoryCreated(repository, "hidden/trunk", "s3://attic")).position  # noqa: B018  (waits)
+    server.journal.emit(PropertiesSet(repository, {"depth": "low"})).position  # noqa: B018  (waits)
+    server.fold()
+    narrow = member(server.journal, "attic", ("analyst", str(repository)))
+    whole = member(server.journal, "attic-whole", ("analyst", str(repository)), ("analyst", "branch:attic/*"))
+    with beside(gateway_settings) as address:
+        for key, told in ((whole, True), (narrow, False)):
+            browser = logged_in(server, key, address)
+            shown = browser.page(f"/entity/{repository}").text
+            assert ("s3://attic" in shown, "trunk" in shown) == (True, told)
+            for path in (f"/history/{repository}", f"/diff/{repository}", "/repositories/attic"):
+                assert told or "trunk" not in browser.page(path).text, path

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from confluent_kafka import Producer
 from starlette.datastructures import Headers
 
 from metajournal import EntityRegistered, Journal, RunStarted, dataset, run
@@ -24,6 +26,7 @@ from metajournal.gateway.threads import Readers
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import ADMIN, OTHER, READER, TEAM_A, Got, Served, running
+from tests.wait import eventually
 
 AT = "/api/v1/entities"
 EVENTS = "/api/v1/events"
@@ -285,6 +288,24 @@ def test_who_does_not_wait_gets_the_acknowledgement_and_where_to_ask(server: Ser
     assert server.get(f"{EVENTS}/{answer.json['position']}").json["places"] == told.json["places"]
 
 
+def test_what_is_not_heard_of_in_time_is_not_said_to_hold(server: Served) -> None:
+    """200 to a change of rights means that this process goes by it; the verdict alone does not make that true."""
+    server.principals.knows = False
+    try:
+        late = server.post(entity("unheard"), Prefer="wait=4")
+        assert (late.status, late.json["outcome"]) == (202, "pending")
+        eventually(server.principals.awaited.pop().cancelled, what="the end of the wait")
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(server.post, entity("heard"))
+            eventually(lambda: server.principals.awaited)
+            assert not answer.done()
+            server.principals.awaited.pop().set_result(None)
+            assert answer.result(30).status == 201
+    finally:
+        server.principals.knows = True
+    assert server.get(entity("unheard")).status == 200
+
+
 @pytest.mark.parametrize(
     ("lines", "seconds"),
     [
@@ -489,3 +510,63 @@ def test_a_name_that_cannot_be_is_refused(server: Served) -> None:
     for part in ("%ff", "", "x" * 2000):
         answer = server.post(f"{AT}/dataset:names/{part}")
         assert answer.status in (400, 404), part
+
+
+def placed(position: str, more: int) -> str:
+    """A position so many behind another one."""
+    place, _, value = position.rpartition("/")
+    return f"{place}/{int(value) + more}"
+
+
+def test_a_position_beyond_the_journals_end_is_refused_at_once(server: Served) -> None:
+    made = server.post(entity("end"))
+    beyond = placed(made.json["position"], 1_000_000)
+    urn, query = "dataset:writing/end", quote(beyond, safe="")
+    asked = [
+        server.get(path, Metajournal_At_Least=token)
+        for path in (entity("end"), f"/api/v1/history/{urn}", "/api/v1/search?query=x", "/api/v1/repositories")
+        for token in (beyond, f"{made.json['position']},{beyond}")
+    ]
+    asked += [
+        server.get(path)
+        for path in (
+            f"{entity('end')}?as_at={query}", f"/api/v1/diff/{urn}?from={query}", f"{tags('end')}?as_at={query}",
+            f"/api/v1/search?query=x&as_at={query}", f"/api/v1/lineage/{urn}?start=0&end=now&as_at={query}",
+        )
+    ]  # fmt: skip
+    began = time.monotonic()
+    assert [code(answer) for answer in asked] == [(400, "position-beyond-end")] * len(asked)
+    assert time.monotonic() - began < 10
+    assert "its last position there is" in asked[0].json["detail"]
+
+
+def test_an_earlier_state_of_what_was_just_answered_comes_as_soon_as_the_lake_holds_it(server: Served) -> None:
+    made = server.post(entity("just"), {"tags": ["first"]})
+    server.post(tags("just"), ["second"])
+    point = quote(made.json["position"], safe="")
+    with ThreadPoolExecutor(2) as pool:
+        state = pool.submit(server.get, f"{entity('just')}?as_at={point}")
+        diff = pool.submit(server.get, f"/api/v1/diff/dataset:writing/just?from={point}")
+        assert not wait({state, diff}, 0.5).done, "they wait as for a token"
+        server.fold()
+        assert (state.result(30).status, state.result().json["user"]["tags"]) == (200, ["first"])
+        assert diff.result(30).json["differences"]["user"]["additions"]["tags"] == ["second"]
+
+
+def test_what_was_acknowledged_behind_an_open_unit_is_not_beyond_the_end(
+    server: Served, gateway_settings: Settings
+) -> None:
+    """Readers are not shown it before the unit ends, and its sender has its position."""
+    before = server.journal.emit(EntityRegistered(dataset("writing", "behind"))).position
+    open_unit = Producer({**gateway_settings.kafka, "transactional.id": f"{before.topic}-open"})
+    open_unit.init_transactions(30)
+    open_unit.begin_transaction()
+    open_unit.produce(before.topic, b"x", partition=before.partition)
+    open_unit.flush(30)
+    behind = server.journal.emit(EntityRegistered(dataset("writing", "behind"), tags=["x"])).position
+    try:
+        path = "/api/v1/lineage/dataset:writing/behind?start=0&end=now"
+        answer = server.get(path, Metajournal_At_Least=str(behind))
+        assert code(answer) == (503, "not-yet-visible")
+    finally:
+        open_unit.abort_transaction(30)

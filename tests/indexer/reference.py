@@ -303,8 +303,9 @@ def one_word(asked: Asked) -> str:
 
 
 def whole_word(text: str, query: str) -> int:
-    """Where a word first stands in a query by itself."""
-    place = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", query)
+    """Where a word first stands in a query by itself, with blanks beside a separator, and quotes anywhere."""
+    written = "".join(rf'"*\s*{one}\s*"*' if one in ":=" else f'"*{re.escape(one)}"*' for one in text)
+    place = re.search(rf"(?<!\w){written}(?!\w)", query)
     assert place is not None
     return place.start()
 

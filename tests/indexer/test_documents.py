@@ -14,8 +14,10 @@ from metajournal.indexer import terms
 from metajournal.indexer.documents import document_id, entries, index_document, reduced_document
 from metajournal.indexer.fill.bulk import item_of
 from metajournal.indexer.mapping import PROPERTIES
+from metajournal.schemas.domain import Named
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES
+from metajournal.schemas.registry import domains, role
 from metajournal.schemas.urn import urn
 from tests.indexer.corpus import CORPUS, State, state
 
@@ -39,6 +41,15 @@ def test_scopes_share_no_field() -> None:
     assert any("mine" in term for term in _terms(document["user"]))
     assert not any("theirs" in term for term in _terms(document["user"]))
     assert not any("mine" in term for term in _terms(document["system"]))
+
+
+def test_no_entity_is_found_by_the_name_of_another_one_that_its_reader_may_not_know() -> None:
+    named = [(domain.name, one) for domain in domains() for one in domain.names]
+    assert ("repositories", Named("repo", "default_branch", "branch")) in named
+    for domain, one in named:
+        words: Any = role(domain, "words")
+        for value in ("hidden", ["hidden"]):
+            assert words is None or list(words.words({one.field: value})) == [], one
 
 
 def test_documents_have_declared_fields_only() -> None:

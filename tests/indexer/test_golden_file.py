@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -121,6 +121,7 @@ _query = st.one_of(
 @pytest.mark.services
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_query, st.sampled_from([None, "USER", "SYSTEM"]))
+@example(": Region = (Apache-2.0", None)
 def test_any_query_finds_what_the_second_opinion_finds_in_its_order(
     catalog: Search, query: str, scope: str | None
 ) -> None:

@@ -15,6 +15,7 @@ WRITTEN = {
     3: ("0012ad20e52629f2", "5c2d8e531188e7bf"),
     4: ("d8df9e9566ba936e", "2eae29e4c36087a3"),
     5: ("4bfb2f830ac233cd", "2eae29e4c36087a3"),
+    6: ("88dbbffa87f1359c", "2eae29e4c36087a3"),
 }
 """For each mapping version the digest of the mapping and of the corpus's documents."""
 

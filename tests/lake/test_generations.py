@@ -14,6 +14,8 @@ from metajournal.lake import tables
 from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.storage.generations import POINTER
 from metajournal.lake.tables import Lake, Reached
+from metajournal.lake.views.log import TableLog
+from metajournal.lake.views.table import MarkedView
 from metajournal.lake.views.views import Views
 from metajournal.schemas.errors import DamagedTableError, StreamError
 from tests.lake.test_compaction import KEY, KilledError, append, killing
@@ -109,8 +111,17 @@ def test_a_reader_that_meets_the_swap_between_pointer_and_table_looks_again(
     reader.refresh()
     assert positions(reader) == [100, 101]
     rebuilt(lake)
+    look = TableLog.look
     swapped.clear()
-    monkeypatch.setattr(lake, "swap_to", lambda _: Lake.swap_to(lake, 2))
+
+    def later(log: TableLog) -> MarkedView:
+        if log.name == "entities" and not swapped:
+            swapped.append(log.name)
+            lake.swap_to(2)
+            lake.retire_replaced()
+        return look(log)
+
+    monkeypatch.setattr(TableLog, "look", later)
     assert Views(Lake(str(tmp_path))).take(("entities",)).generation == 2
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from metajournal.lake import lookup, scan
 from metajournal.lake.columns import ENTITIES
 from metajournal.lake.entities import row_from_dict, rows_to_arrow
-from metajournal.lake.lookup import newest_rows, pinned
+from metajournal.lake.lookup import newest_rows
 from metajournal.lake.tables import Lake, Reached
+from metajournal.lake.views.table import frozen
 from metajournal.rules.entity import EntityRow
 from tests.lake.test_tables import lake_at, row
 from tests.properties import examples
@@ -108,7 +109,7 @@ def test_a_pinned_version_does_not_see_what_is_written_later(tmp_path: Path) -> 
     lake = lake_at(tmp_path)
     append(lake, [row(1)])
     table = lake.tables["entities"]
-    before = pinned(table.uri, table.delta.version(), table.storage_options)
+    before = frozen(table.delta)
     append(lake, [row(1, logical_timestamp=1 << 45)])
     keys = keys_of([("default", row(1).urn)])
     assert newest_rows(before, keys, PARTITION, 1 << 50)["logical_timestamp"].to_pylist() == [1 << 40 | 1]

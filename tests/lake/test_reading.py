@@ -12,6 +12,8 @@ from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
+from metajournal.lake.views.log import TableLog
+from metajournal.lake.views.table import MarkedView
 from metajournal.schemas.domain import Domain, Kind
 from metajournal.schemas.errors import (
     InvalidPositionError,
@@ -203,13 +205,18 @@ def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
 ) -> None:
     """Else a batch that ends in between would have its marks seen and its rows not."""
     seen: list[str] = []
-    refresh = Table.refresh
+    look, refresh = TableLog.look, Table.refresh
 
-    def noted(table: Table) -> None:
+    def looked(log: TableLog) -> MarkedView:
+        seen.append(log.name)
+        return look(log)
+
+    def refreshed(table: Table) -> None:
         seen.append(table.name)
         refresh(table)
 
-    monkeypatch.setattr(Table, "refresh", noted)
+    monkeypatch.setattr(TableLog, "look", looked)
+    monkeypatch.setattr(Table, "refresh", refreshed)
     reader(fold).current("default", PURCHASES)
     assert seen == ["journal", "entities"]
     Lake(str(fold.path)).refresh()

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
 from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.cuts import time_below
+from metajournal.lake.declared import FROM_OUTSIDE, SPECS
 from metajournal.lake.entities import milliseconds
 from metajournal.lake.reading import LakeReader
+from metajournal.lake.storage.log_damage import NoTableError
+from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
-from metajournal.lake.views import views as views_module
-from metajournal.lake.views.log import LogReader
+from metajournal.lake.views import log as log_module
+from metajournal.lake.views.log import TableLog
+from metajournal.lake.views.table import TableView
 from metajournal.lake.views.views import Views, whole_view
 from metajournal.schemas.errors import DamagedTableError, StaleReadError, UnavailableError
 from metajournal.schemas.positions import Position
@@ -72,22 +80,119 @@ def test_a_view_never_changes_and_the_next_one_has_what_was_committed_since(fold
     assert second.tables["runs"] is first.tables["runs"], "a table that has not moved is not read again"
 
 
+def table_of(view: TableView) -> tuple[Any, ...]:
+    """What a view tells, whatever order its files are in."""
+    shared = [name for name in view.files.column_names if not name.startswith("null_count.")]
+    files = view.files.select([name for name in shared if name != "modification_time"]).sort_by("path")
+    return view.version, files.to_pylist(), files.schema.remove_metadata(), view.schema, view.partition_columns
+
+
+def log_of(table: Table) -> TableLog:
+    return TableLog(table.name, table.uri, table.storage_options)
+
+
 @pytest.mark.thorough
-def test_marks_are_the_logs_at_every_version_however_they_are_read(fold: Fold) -> None:
-    """Read anew, from a checkpoint, or from the commits since an earlier version: delta-rs says the same."""
-    batches(fold, 2, 25)  # beyond a checkpoint, which comes every twenty commits
-    journal = Lake(str(fold.path)).journal
-    assert list(Path(journal.uri, "_delta_log").glob("*.checkpoint.parquet"))
-    reader, known = LogReader(journal.uri, {}), None
-    for version in range(1, journal.delta.version() + 1):
-        known = reader.state(version, known)
-        assert reader.state(version) == known
-    assert known is not None
-    assert known.transactions == {app: journal.delta.transaction_version(app) for app in known.transactions}
-    assert {app.partition("metajournal")[0] for app in known.transactions} == {"", "system_time/"}
-    for commit in sorted(Path(journal.uri, "_delta_log").glob("*.json"))[:20]:
+@pytest.mark.parametrize("name", ["journal", "entities"])
+def test_a_log_says_what_delta_rs_says_at_every_version_however_it_is_read(fold: Fold, name: str) -> None:
+    """Read anew, from a checkpoint, or on from an earlier version; files are added, joined, and properties change."""
+    table = Lake(str(fold.path)).tables[name]
+    ahead, versions = log_of(table), [log_of(table).look()]
+    for first in (2, 12, 24):  # beyond a checkpoint, which comes every twenty commits
+        batches(fold, first, min(first + 11, 30))
+        fold.lake.tables[name].refresh()
+        fold.lake.tables[name].compact()
+        fold.lake.tables[name].create(retention_h=first)
+        versions.append(ahead.look())
+        assert table_of(log_of(table).look()) == table_of(versions[-1])
+    log = Path(table.uri, "_delta_log")
+    assert list(log.glob("*.checkpoint.parquet"))
+    for view in versions:
+        then = DeltaTable(table.uri, version=view.version)
+        assert table_of(view) == table_of(TableView.of(then))
+        assert view.transactions == {app: then.transaction_version(app) for app in view.transactions}
+    newest = Lake(str(fold.path)).tables[name]
+    assert versions[-1].version == newest.delta.version()
+    assert versions[-1].rules == newest.rules()
+    if name == "journal":
+        assert {app.partition("metajournal")[0] for app in versions[-1].transactions} >= {"", "system_time/"}
+    for commit in sorted(log.glob("*.json"))[:20]:
         commit.unlink()
-    assert reader.state(known.version, reader.state(known.version)) == known
+    assert table_of(log_of(table).look()) == table_of(ahead.look()) == table_of(versions[-1])
+
+
+def test_who_looks_again_reads_the_commits_since_and_what_has_not_moved_stays(
+    fold: Fold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, read, commit = log_of(fold.lake.journal), list[int](), TableLog._commit
+
+    def noted(self: TableLog, version: int) -> Any:
+        actions = commit(self, version)
+        read.append(version)
+        return actions
+
+    view = log.look()
+    monkeypatch.setattr(TableLog, "_commit", noted)
+    assert log.look() is view
+    assert read == []
+    batches(fold, 2, 4)
+    assert log.look().version == view.version + 3
+    assert read == [view.version + 1, view.version + 2, view.version + 3]
+
+
+def test_a_commit_that_was_lost_behind_a_look_is_found_missing_within_a_minute(
+    fold: Fold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of(fold.lake.journal)
+    view = log.look()
+    batches(fold, 2, 3)
+    lost = Path(log.uri, "_delta_log", f"{view.version + 1:020}.json")
+    lost.unlink()
+    monkeypatch.setattr(log_module, "_GLANCES_S", 0.0)
+    with pytest.raises(DamagedTableError) as refused:
+        log.look()
+    assert refused.value.file == f"_delta_log/{lost.name}"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]\n", '{"protocol":{"minReaderVersion":3}}\n'])
+def test_a_commit_that_is_none_is_damage_whoever_reads_it(fold: Fold, content: str) -> None:
+    ahead = log_of(fold.lake.journal)
+    bad = Path(ahead.uri, "_delta_log", f"{ahead.look().version + 1:020}.json")
+    bad.write_text(content)
+    for log in (ahead, log_of(fold.lake.journal)):
+        with pytest.raises(DamagedTableError):
+            log.look()
+    bad.unlink()
+    assert ahead.look().version == log_of(fold.lake.journal).look().version
+
+
+def test_a_place_without_commits_is_no_table(tmp_path: Path) -> None:
+    for place in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(NoTableError):
+            TableLog("entities", str(place), {}).look()
+    (tmp_path / "_delta_log").mkdir()
+    with pytest.raises(NoTableError):
+        TableLog("entities", str(tmp_path), {}).look()
+
+
+def test_every_declared_table_has_in_its_log_the_columns_that_it_is_declared_with(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    lake.include(FROM_OUTSIDE.values())
+    lake.create()
+    for name, table in lake.tables.items():
+        view = log_of(table).look()
+        assert (view.schema, view.version) == (SPECS[name].schema, 0), name
+        assert view.schema == TableView.of(table.delta).schema, name
+
+
+def test_types_of_every_kind_are_read_from_a_log(tmp_path: Path) -> None:
+    kinds = [
+        pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary(),
+        pa.date32(), pa.timestamp("us", "UTC"), pa.map_(pa.string(), pa.int64()),
+        pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("n", pa.int32(), False)]))),
+    ]  # fmt: skip
+    schema = pa.schema([pa.field(f"c{number}", kind, number % 2 == 0) for number, kind in enumerate(kinds)])
+    made = DeltaTable.create(str(tmp_path), schema=schema)
+    assert TableLog("", str(tmp_path), {}).look().schema == pa.schema(made.schema().to_arrow())
 
 
 def test_who_asks_while_a_look_is_under_way_shares_the_next_one(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +252,7 @@ def test_a_view_is_renewed_when_it_is_old_when_it_expired_and_when_tables_are_sw
     views.expire()
     expired = views.take()
     assert expired.tables["entities"].version > first.tables["entities"].version
-    monkeypatch.setattr(views_module, "_MOST_AGE_S", time.monotonic() - expired.taken_s)
+    monkeypatch.setattr(views, "_most_age_s", time.monotonic() - expired.taken_s)
     assert views.take() is not expired
     monkeypatch.undo()
     begun = lake.begin_generation(["entities"])
@@ -187,3 +292,20 @@ def test_a_question_over_all_tables_is_asked_once_more_of_a_new_view_where_a_fil
     assert reader.of_all_tables(ask) == len(fold.lake.tables)
     assert views[0] is not views[1]
     assert LakeReader(Lake(str(fold.path / "none")), TopicNames(), PARTITIONS).of_all_tables(lambda view: view) is None
+
+
+def test_who_reads_or_follows_single_entities_loads_neither_delta_rs_nor_polars(fold: Fold) -> None:
+    """They begin threads and take memory, at the latest with the first table: who answers has no use for them."""
+    asked = f"""
+import sys
+from metajournal.consumers import follower, whole_topic
+from metajournal.lake.reading import LakeReader
+from metajournal.lake.tables import Lake
+from metajournal.schemas.topics import TopicNames
+from metajournal.schemas.urn import Urn
+reader = LakeReader(Lake({str(fold.path)!r}), TopicNames(), {PARTITIONS})
+row = reader.current("default", Urn.parse("dataset:default/orders")).row
+print(row.urn, {{"deltalake", "polars"}} & sys.modules.keys())
+"""
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["dataset:default/orders", "set()"]

@@ -18,6 +18,7 @@ from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories.urns import branch_urn, repository_urn
 from metajournal.fold.records import Place
 from metajournal.lake.tables import Lake
+from metajournal.lake.views.views import Views
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest, record_key
 from metajournal.schemas.positions import position
@@ -36,9 +37,9 @@ TABLES = ("branches", "commits", "objects", "resets")
 
 
 def pin_of(lake: Lake) -> Pin:
-    lake.refresh()
-    mark = max(lake.journal.mark((TOPIC, 0)), position(1, 0))
-    return Pin(lake, Place(TOPIC, 0, 1, "repositories", frozenset()), 1, mark, lake.journal.clock((TOPIC, 0)))
+    view = Views(lake).take()
+    mark = max(view.journal.mark((TOPIC, 0)), position(1, 0))
+    return Pin(view, Place(TOPIC, 0, 1, "repositories", frozenset()), 1, mark, view.journal.clock((TOPIC, 0)))
 
 
 @pytest.mark.thorough

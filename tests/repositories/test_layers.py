@@ -341,6 +341,7 @@ def test_a_merge_stands_on_the_commits_that_its_client_has_seen_where_an_id_come
     assert (merged["added"], merged["changed"], merged["removed"], merged["conflicts"]) == (0, 1, 0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sizes", [[], [3, 1, 2, 1, 1]])
 def test_sizes_whose_sum_is_too_large_stop_nothing_and_the_largest_sum_is_told(
     tmp_path: Path, sizes: list[int]

@@ -27,6 +27,7 @@ def encoded(some: list[e.Entry]) -> int:
     return len(codec.encode(event, header_for(event)))
 
 
+@pytest.mark.thorough
 @given(st.lists(entries, min_size=1, max_size=20), st.integers(1, 4_000))
 @settings(max_examples=examples(100), deadline=None)
 def test_pieces_hold_all_entries_in_order_and_never_more_than_there_is_room_for(some: list[e.Entry], room: int) -> None:

@@ -101,6 +101,7 @@ def test_any_bytes_behind_a_known_prefix_are_read_as_one_by_one(bodies: list[tup
     assert_same([codec.single_object_prefix(current_contracts()[name]) + body for name, body in bodies])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "event", [PropertiesSet(PURCHASES, {"ä": "ß", "b": "x"}), PropertiesRemoved(PURCHASES, ["a", "\u20ac"])]
 )

@@ -101,6 +101,7 @@ def event_is_near(event: FilesRecorded) -> bool:
     return all(-(2**61) < file.metadata.start < 2**61 for file in event.files)
 
 
+@pytest.mark.thorough
 @given(plain_files(), st.data())
 @settings(max_examples=examples(300))
 def test_of_changed_bytes_nothing_is_read_that_the_codec_would_not_give(
@@ -119,6 +120,7 @@ def test_of_changed_bytes_nothing_is_read_that_the_codec_would_not_give(
     assert_right(bytes(value))
 
 
+@pytest.mark.thorough
 def test_no_single_byte_of_an_event_can_be_changed_so_that_something_else_is_read() -> None:
     value = value_of(FilesRecorded([
         a_file(id="f1", end=START + 5, path="/a", work_id="w"), a_file(id="f22", size=None, created=None),

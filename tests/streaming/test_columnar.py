@@ -70,6 +70,7 @@ def lake_with_marks(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+@pytest.mark.thorough
 @given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
 @many
 def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
@@ -100,6 +101,7 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
         assert_same(used, journal, cuts, **fields)
 
 
+@pytest.mark.thorough
 @given(plain_journals(partitions=1), st.data())
 @many
 def test_a_record_of_an_unknown_schema_stops_both_ways_at_the_same_place(

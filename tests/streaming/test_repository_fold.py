@@ -76,6 +76,7 @@ def assert_equal(fold: Fold, model: Model) -> None:
     assert published == ours
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(journals(), st.lists(st.integers(0, 30), max_size=4), st.booleans())
 def test_any_batches_restarts_and_ways_give_what_the_model_says_and_a_rebuild_too(

@@ -22,7 +22,7 @@ HIGH = 1 << 50
 
 
 def kept(lake: Lake, mark: int = HIGH, most_rows: int = 1000) -> Snapshot | None:
-    return Snapshot.load(lake.tables["entities"], {(TOPIC, PARTITION): mark}, most_rows)
+    return Snapshot.load(lake.tables["entities"].delta, {(TOPIC, PARTITION): mark}, most_rows)
 
 
 @pytest.mark.thorough

@@ -39,7 +39,7 @@ def _audit(journal: Any, request: Request) -> Shown:
     page = audit_page(journal.settings, is_wanted, before=before)
     older = None if page.before is None else urlencode({"principal": who, "outcome": outcome, "before": page.before})
     values = {
-        "records": [{**record, "urn": _named(request, record)} for record in page.records], "who": who,
+        "records": [{"left_out": 0, **record, "urn": _named(request, record)} for record in page.records], "who": who,
         "outcome": outcome, "older": older, "is_newest": "before" not in request.query,
     }  # fmt: skip
     return Shown("access/audit.html", values)

@@ -12,9 +12,9 @@ from typing import Final
 from ....schemas.hashing import canonical_json
 from ....schemas.lthash import STATE_BYTES
 
-_OBJECT: Final = b"metajournal.object.1\0"
+OBJECT: Final = b"metajournal.object.1\0"
 _ROOT: Final = b"metajournal.root.1\0"
-_LENGTH_BYTES: Final = 4
+LENGTH_BYTES: Final = 4
 
 
 def object_element(path: str, content: bytes) -> bytes:
@@ -26,7 +26,7 @@ def object_element(path: str, content: bytes) -> bytes:
         2,048 bytes: SHAKE-128 of the name of this form, NUL, the path's length (4 bytes, little endian), path, content.
     """
     named = path.encode()
-    return shake_128(b"".join((_OBJECT, len(named).to_bytes(_LENGTH_BYTES, "little"), named, content))).digest(
+    return shake_128(b"".join((OBJECT, len(named).to_bytes(LENGTH_BYTES, "little"), named, content))).digest(
         STATE_BYTES
     )
 
