@@ -6,8 +6,9 @@ What a Stack starts ends with the block, and with this process however it ends. 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -38,34 +39,33 @@ def start_servers(
         ServerStartError, JavaMissingError, JavaVersionError, PrivilegeError: whichever came first.
     """
     known = ports or {}
-    with ThreadPoolExecutor(2) as pool:
-        coming: dict[str, Future[Server]] = {}
-        if "kafka" in names:
-            coming["kafka"] = pool.submit(
-                start_kafka, parts, home / "kafka", ports=known.get("kafka", ()), lasting=lasting,
-                heap_mib=broker_heap_mib,
-            )  # fmt: skip
-        if "elasticsearch" in names:
-            coming["elasticsearch"] = pool.submit(
-                start_elasticsearch, parts, home / "elasticsearch", ports=known.get("elasticsearch", ())
-            )
-        try:
-            wait(coming.values())
-        except BaseException:  # whoever is interrupted removes the folder next: nobody may write to it any more
-            _stop(coming.values())
-            raise
-    errors = [error for future in coming.values() if (error := future.exception()) is not None]
-    if errors:
-        _stop(coming.values())
-        raise errors[0]
-    return {name: future.result() for name, future in coming.items()}
+    starts: dict[str, Callable[[], Server]] = {
+        "kafka": partial(
+            start_kafka, parts, home / "kafka", ports=known.get("kafka", ()), lasting=lasting, heap_mib=broker_heap_mib
+        ),
+        "elasticsearch": partial(
+            start_elasticsearch, parts, home / "elasticsearch", ports=known.get("elasticsearch", ())
+        ),
+    }
+    up: dict[str, Server] = {}
 
+    def start(name: str) -> None:  # notes it in a thread that no signal interrupts: what is up is always known
+        up[name] = starts[name]()
 
-def _stop(coming: Collection[Future[Server]]) -> None:
-    """Stop every server that comes up."""
-    for future in coming:
-        if future.exception() is None:
-            future.result().stop()
+    pool = ThreadPoolExecutor(2)
+    try:
+        coming = [pool.submit(start, name) for name in SERVERS if name in names]
+        wait(coming)
+        for future in coming:
+            future.result()
+    except BaseException:  # whoever is interrupted removes the folder next: nobody may write to it any more
+        pool.shutdown()
+        for server in up.values():
+            server.stop()
+        raise
+    finally:
+        pool.shutdown()
+    return {name: up[name] for name in SERVERS if name in up}
 
 
 class Stack:

@@ -21,7 +21,7 @@ from ..reporting import ending, signal_of
 from ..schemas.positions import behind, cut_from_json
 from ..schemas.setting_keys import hidden_texts, value_shown
 from ..schemas.settings import Settings
-from .home import COMPONENTS, Entry, read_run
+from .home import COMPONENTS, Entry, Run, read_run
 from .keeper import NOTE as KEEPER_NOTE
 from .ports import HOST, answers
 from .process import ProcessId, log_tail, read_state
@@ -39,7 +39,8 @@ _TAIL_LINES, _TAIL_WIDTH, _SHOWN = 200, 8192, 300
 """Of a log's end: lines and characters of each that are looked at, and characters of a message that are shown."""
 _LOCAL: Final = re.compile(r"(^|/|@)(127\.0\.0\.1|localhost|\[::1\])(:|/|$)")
 _OPTIONAL: Final = frozenset({"gateway"})
-"""Components that are shown where `up` has started them; nothing is missing without them."""
+"""Components that are shown where `up` has started them, and until it starts the others without them; nothing is
+missing without them elsewhere."""
 _KEYS: Final = {"kafka": "kafka.bootstrap.servers", "elasticsearch": "elasticsearch.url"}
 _LEAST_S: Final = 0.1
 """The least that is shown as something."""
@@ -47,7 +48,7 @@ _LEAST_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One of kafka, elasticsearch, stream, indexer."""
+    """One of kafka, elasticsearch, stream, indexer, gateway."""
 
     name: str
     state: str
@@ -118,7 +119,7 @@ def status(home: Path, settings: Settings | None = None) -> Status:
     components = tuple(
         elsewhere.get(name) or _component(name, run.components.get(name), reports.get(name, {}))
         for name in COMPONENTS
-        if name not in _OPTIONAL or name in run.components
+        if name not in _OPTIONAL or _was_started(name, run)
     )
     stages = _stages({component.name: component.state for component in components}, reports, time.time() * 1000)
     stream_report = reports["stream"]
@@ -131,6 +132,12 @@ def status(home: Path, settings: Settings | None = None) -> Status:
         tuple(stream_report.get("derived") or ()),
         tuple(stream_report.get("unserved") or ()),
     )
+
+
+def _was_started(name: str, run: Run) -> bool:
+    """Whether `up` has started a component that it need not: now or, where `down` has ended everything, the last time
+    (its ports are kept)."""
+    return name in run.components or (not run.components and name in run.ports)
 
 
 def _stages(states: Mapping[str, str], reports: Mapping[str, Mapping[str, Any]], now_ms: float) -> tuple[Stage, Stage]:

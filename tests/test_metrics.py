@@ -161,7 +161,8 @@ def test_a_real_run_shows_every_metric_that_the_files_name(settings: Settings, t
             return named_in_files() - _RARE <= set(shown) and all(shown["lags"].values()) and 1.0 in derived
 
         eventually(complete, 60, f"every metric ({process.log})")
-        assert value(stream, "metajournal_stream_events_total", verdict="accepted") == 3
+        # Counted once the batch is done, which is after its last event can be found.
+        eventually(lambda: value(stream, "metajournal_stream_events_total", verdict="accepted") == 3, 60)
         assert value(stream, "metajournal_stream_events_total", verdict="unchanged") == 1
         assert value(stream, "metajournal_state", component="stream", state="running") == 1
         assert value(indexer, "metajournal_state", component="indexer", state="running") == 1

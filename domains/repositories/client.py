@@ -31,7 +31,7 @@ from .events import (
 from .merges import Merge, MergeOptions
 from .pieces import pieces
 from .questions import check_branch, check_paths, check_repository
-from .reads import ends_of, queries_of
+from .reads import ends_of, queries_of, settle
 from .transactions import Transaction, throw_away_name
 from .upkeep import RepositoryUpkeep
 from .urns import branch_urn, commit_urn
@@ -99,6 +99,7 @@ class RepositoriesClient:
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         if as_at is None:
+            settle(self._journal, timeout_s)
             self._journal.wait(ends_of(self._journal), timeout_s=timeout_s)
         return queries_of(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
 

@@ -1,4 +1,5 @@
-"""The questions about one repository: each sees everything that the journal holds when it is asked.
+"""The questions about one repository: each sees everything that the journal holds when it is asked, and what its own
+process has emitted before.
 
 A follower gives the rows that the lake lacks; where it stands back, and for a command that does not stay, the lake is
 waited for. As at a point nobody is waited for: the lake holds it, or says that it does not yet.
@@ -75,7 +76,8 @@ class RepositoryReads:
         Args:
             as_at: as the journal recorded it then (see `show`); None: now.
             tenant: `journal.tenant` of the settings if None.
-            timeout_s: seconds to wait until everything that the journal holds now can be seen.
+            timeout_s: seconds to wait until everything that the journal holds now, and that this process has emitted,
+                can be seen.
         Raises:
             UnknownEntityError: it does not exist (then).
             NotFinalError: the lake has not reached that point.
@@ -325,6 +327,7 @@ class RepositoryReads:
         if as_at is not None:
             return ask(queries, point(as_at), None)
         until = time.monotonic() + timeout_s
+        settle(self._journal, timeout_s)
         ahead: NewerRows | None = None
         if self.stays and tables:
             ahead = Verdicts.of(self._journal).rows(self.urn, tenant, None, timeout_s, tables)
@@ -348,6 +351,15 @@ class RepositoryReads:
 
 
 _PAGE_OF_ALL: Final = 10_000
+
+
+def settle(journal: ConnectedJournal, timeout_s: float) -> None:
+    """Wait until the log holds what this process has emitted. Raises: NotYetVisibleError: it does not in time."""
+    left = journal.settle(timeout_s)
+    if left:
+        error = NotYetVisibleError({}, f"{left:,} events of this process were not acknowledged within {timeout_s:g} s.")
+        error.advise("Is Kafka reachable? `metajournal status` says so. What is known already: ask with as_at.")
+        raise error
 
 
 def ends_of(journal: ConnectedJournal, key: bytes | None = None) -> Cut:

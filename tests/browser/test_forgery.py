@@ -18,14 +18,17 @@ from tests.wait import eventually
 
 @contextmanager
 def site(page: str, host: str) -> Iterator[str]:
-    """Something else that this machine serves, under one of its names; all of its addresses show a page."""
+    """Something else that this machine serves, under one of its names; all of its addresses show a page.
+
+    The page brings an icon: a browser would ask for one, and blame the page if the site ends before it has answered.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(page.encode())
+            self.wfile.write(b"<link rel=icon href='data:,'>" + page.encode())
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (its name)
             """Nothing is logged."""

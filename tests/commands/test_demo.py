@@ -42,11 +42,11 @@ def processes_of(folder: Path) -> list[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            said = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            line, inherited = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
         except OSError:
             continue
-        if str(folder).encode() in said:
-            found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        if str(folder).encode() in line + inherited:
+            found.append(line.replace(b"\0", b" ").decode(errors="replace"))
     return found
 
 

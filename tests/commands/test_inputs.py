@@ -106,6 +106,7 @@ def test_nothing_is_done_where_standard_output_is_closed() -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, b"error[usage]: Standard output is closed.")
 
 
+@pytest.mark.thorough
 def test_a_closed_standard_error_changes_nothing_but_what_stands_there() -> None:
     assert metajournal("config", "show", closed="2>&-").returncode == 0
     assert metajournal("shwo", closed="2>&-").returncode == 2

@@ -101,6 +101,7 @@ def logged(body: str, stderr: int, unbuffered: str = "") -> tuple[int, bytes]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.thorough
 def test_a_log_that_nobody_takes_stops_nothing() -> None:
     with Path("/dev/full").open("wb") as full:
         assert logged(MANY, full.fileno()) == (0, b"worked")

@@ -234,6 +234,7 @@ def test_all_commits_of_a_deleted_repository_are_of_an_earlier_one_also_those_th
         assert plan.counts().earlier_commits == 2
 
 
+@pytest.mark.thorough
 def test_what_a_large_staging_area_has_made_ahead_is_needed_as_long_as_its_branch_lives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,19 @@ def test_a_commit_is_known_with_its_id_before_the_stream_has_seen_it(repo: Repos
     stream.fold()
     assert repo.commit(first.id) == first
     assert [one.id for one in repo.log("main").items] == [second.id, first.id]
+
+
+def test_what_this_process_has_emitted_is_read_though_it_is_on_its_way(journal: Journal, repo: Repository) -> None:
+    """Events that wait 20 s for others to go with are sent when somebody asks."""
+    lingering = replace(journal.settings, client=replace(journal.settings.client, linger_ms=20_000))
+    with Journal.connect(lingering) as late:
+        own = late.repositories[repo.name]
+        repo.branch("main").info()  # it is followed already
+        created = own.branch("other").create()
+        assert created.pending
+        assert own.branch("other").info(timeout_s=WAIT_S).head is None
+        own.branch("main").write([entry("a")])
+        assert [one.path for one in own.list("main", timeout_s=WAIT_S).items] == ["a"]
 
 
 def test_a_merge_is_sent_only_where_nothing_speaks_against_it(repo: Repository) -> None:

@@ -110,6 +110,7 @@ def test_bytes_are_fastavros_and_read_back(case: tuple[Any, list[Any]]) -> None:
         assert as_lists(decoded) == value
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(schemas_and_values(), st.data())
 def test_every_cut_of_the_bytes_is_refused(case: tuple[Any, list[Any]], data: st.DataObject) -> None:

@@ -18,7 +18,7 @@ from rich.console import Console
 from metajournal.indexer.fill.progress import Progress
 from metajournal.schemas.settings import Settings
 from metajournal.stack.doctor import Check
-from metajournal.stack.home import Entry
+from metajournal.stack.home import Entry, Run, write_run
 from metajournal.stack.keeper import NOTE
 from metajournal.stack.process import ProcessId
 from metajournal.stack.status import Component, Stage, Status, _behind, _component, _stages, status
@@ -249,6 +249,16 @@ def test_derived_tables_that_do_not_go_on_are_told_with_place_reason_and_next_st
 def test_a_home_whose_derived_tables_stand_still_is_not_fine() -> None:
     assert Status(Path(), "", (), (), {}, ({"complete": False},)).fine
     assert not Status(Path(), "", (), (), {}, ({"complete": False, "why": "no"},)).fine
+
+
+def test_a_gateway_that_up_has_started_before_is_listed_after_down(tmp_path: Path) -> None:
+    home = tmp_path.absolute()
+    write_run(home, Run(ports={"kafka": (1,)}))
+    assert [one.name for one in status(home).components] == ["kafka", "elasticsearch", "stream", "indexer"]
+    write_run(home, Run(ports={"kafka": (1,), "gateway": (2, 3)}))
+    assert [(one.name, one.state, one.mend) for one in status(home).components][-2:] == [
+        ("indexer", "not started", "metajournal up"), ("gateway", "not started", "metajournal up"),
+    ]  # fmt: skip
 
 
 def test_services_that_up_did_not_start_are_asked_where_they_are_configured(settings: Settings, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def the_gateway_comes_last_on_ports_that_are_free(home: Path) -> None:
     read = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings.gateway
     assert (read.port, read.operator) == (port, f"127.0.0.1:{operator}")
     assert down(home)[0].name == "gateway"
+    assert [(one.name, one.state) for one in status(home).components][-1] == ("gateway", "not started")
     again = up(home, settings, commands=commands).components["gateway"].ports
     assert again == (port, operator) or not answers(port)
 
