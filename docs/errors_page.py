@@ -52,7 +52,7 @@ def errors_page() -> list[str]:
     rows = [(f"`{kind.__name__}`", f"`{kind.CODE}`", _exit(kind), first(kind.__doc__), kind.HINT) for kind in _kinds()]
     lines += table(["class", "code", "exit code", "meaning", "next step"], rows)
     lines += ["## By code", "", "Codes other than the class's own; `…` stands for values of the case.", ""]
-    return lines + table(["code", "class", "sentence", "next step"], sorted(_raised()))
+    return lines + table(["code", "class", "sentence", "next step"], sorted(set(_raised())))
 
 
 def _kinds() -> list[type[MetajournalError]]:
