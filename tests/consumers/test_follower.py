@@ -38,7 +38,7 @@ from metajournal.domains.lineage.events import RunStarted
 from metajournal.lake.tables import Reached
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.shelving import shelve
-from metajournal.producers.topics import Epochs, ensure_topics
+from metajournal.producers.topics import Epochs
 from metajournal.producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Unchanged
 from metajournal.schemas.errors import (
     InvalidPositionError,
@@ -54,6 +54,7 @@ from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
 from metajournal.streaming.rebuild import InProcess
 from metajournal.streaming.verify import verify_lake
+from tests.connecting import connected
 from tests.consumers.stream import BrokerStream
 from tests.wait import eventually
 
@@ -69,9 +70,7 @@ WAIT_S = 60.0
 @pytest.fixture
 def journal(settings: Settings, request: pytest.FixtureRequest) -> Iterator[Journal]:
     """A journal of one partition, so that all stands beside all else, or of as many as a test asks for."""
-    own = replace(settings, journal=replace(settings.journal, partitions=getattr(request, "param", 1)))
-    ensure_topics(own)
-    with Journal.connect(own) as journal:
+    with connected(settings, partitions=getattr(request, "param", 1)) as journal:
         yield journal
 
 

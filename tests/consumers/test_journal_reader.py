@@ -19,13 +19,13 @@ from metajournal.consumers.asked_ends import AskedEnds, leave_ends, shared_ends
 from metajournal.consumers.follower import Follower
 from metajournal.consumers.followers import Follow
 from metajournal.consumers.foretelling import Foretold, Message
-from metajournal.producers.topics import ensure_topics
 from metajournal.producers.verdicts import Accepted
 from metajournal.schemas.errors import InputError, KafkaUnavailableError, UnknownSchemaError
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.positions import Position, offset_of
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
+from tests.connecting import connected
 from tests.consumers.stream import BrokerStream
 from tests.consumers.test_follower import UNKNOWN, WAIT_S, raw
 from tests.wait import eventually
@@ -46,9 +46,7 @@ ONES = [in_partition(number)[0] for number in range(PARTITIONS)]
 
 @pytest.fixture
 def journal(settings: Settings) -> Iterator[Journal]:
-    own = replace(settings, journal=replace(settings.journal, partitions=PARTITIONS))
-    ensure_topics(own)
-    with Journal.connect(own) as journal:
+    with connected(settings, partitions=PARTITIONS) as journal:
         yield journal
 
 

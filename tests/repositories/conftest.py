@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from metajournal import Journal
 from metajournal.domains.repositories.client import Repository
-from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
+from tests.connecting import connected
 from tests.consumers.stream import BrokerStream
 from tests.repositories.staying import created
 
@@ -18,9 +17,7 @@ from tests.repositories.staying import created
 @pytest.fixture
 def journal(settings: Settings) -> Iterator[Journal]:
     """A journal whose topics have one partition each."""
-    own = replace(settings, journal=replace(settings.journal, partitions=1))
-    ensure_topics(own)
-    with Journal.connect(own) as journal:
+    with connected(settings, partitions=1) as journal:
         yield journal
 
 
