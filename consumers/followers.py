@@ -89,7 +89,7 @@ class Follow:
 
         Args:
             entity: as of `row`.
-            at_least: a position of the aggregate's partition that must be included (`consumers.asked_ends`).
+            at_least: a position of the aggregate's partition that must be included (`producers.asked_ends`).
             timeout_s: as of `verdict`.
         Raises:
             InputError: as `row`; other errors come with the future.

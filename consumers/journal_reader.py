@@ -20,9 +20,9 @@ from typing import Any, Final, Protocol, TypeVar
 from confluent_kafka import KafkaException
 
 from ..producers.answers import Administrator
+from ..producers.asked_ends import AskedEnds, leave_ends, shared_ends
 from ..producers.waiting.futures import AwaitableFuture
 from ..schemas.settings import Settings
-from .asked_ends import AskedEnds, leave_ends, shared_ends
 from .records import Partition
 from .tail import Came, Tail
 

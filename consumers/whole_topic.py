@@ -23,11 +23,11 @@ from confluent_kafka import KafkaException
 
 from ..fold.folded import Folded
 from ..lake.views.views import View, views_at, whole_view
+from ..producers.asked_ends import leave_ends, shared_ends
 from ..producers.topics import Epochs, read_epochs
 from ..schemas.errors import KafkaUnavailableError, MetajournalError, NotYetVisibleError, UnavailableError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
-from .asked_ends import leave_ends, shared_ends
 from .follower import MOST_BEHIND, PIN_S
 from .foretelling import Foretold
 from .pins import Pin, take_pins

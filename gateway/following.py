@@ -18,8 +18,8 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from ..client import Journal
-from ..consumers.asked_ends import leave_ends, shared_ends
 from ..consumers.followers import Follow, is_running, place_of
+from ..producers.asked_ends import leave_ends, shared_ends
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow

@@ -6,7 +6,7 @@ asked only when a record claims more; what is still beyond the answer is forged,
 recorded one. (While a journal is being restored it is not, and nobody may judge by its end.)
 
 A position of an earlier epoch is below every position of the present one: nothing is left to hold it against.
-Left to others: reading the records, and what becomes of a forged one.
+Left to others: asking Kafka (asked_ends), reading the records, and what becomes of a forged one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
-from .kafka import NOT_ALLOWED, ErrorLog, asked_again, make_consumer
+from .asked_ends import AskedEnds, leave_ends, shared_ends
 from .passed_over import Partition
 from .topics import TopicEpoch, check_journal, read_epochs
 
-_LIMIT_S: Final = 10.0
-_ANSWER_S: Final = 1.0
+_POLL_S: Final = 0.1
 
 
 class JournalEnds:
@@ -46,18 +43,17 @@ class JournalEnds:
         self._settings = settings
         self._epochs = epochs
         self._stopping = stopping
-        self._errors = ErrorLog()
-        self._consumer: Consumer | None = None
+        self._asked: AskedEnds | None = None
         self._ends: dict[Partition, int] = {}
         """What is known of each end: the next position of a journal partition, the next offset of another one."""
         self._asked_s: dict[Partition, float] = {}
         self._checked_s = float("-inf")
 
     def close(self) -> None:
-        """End the consumer's threads."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        """Ask no more."""
+        if self._asked is not None:
+            leave_ends(self._asked)
+            self._asked = None
 
     def learn(self, source: Partition, end: int) -> None:
         """A journal partition is known to reach up to a next position: an event before it was acknowledged."""
@@ -105,40 +101,15 @@ class JournalEnds:
         self._asked_s[source] = now_s
 
     def _end(self, place: Partition) -> int:
-        """Behind the last record of a partition, committed or not.
-
-        Through a consumer that fetches nothing: the broker answers in turn, behind a fetch that waits for records.
-        """
-        if self._consumer is None:
-            more = {"isolation.level": "read_uncommitted"}
-            self._consumer = make_consumer(self._settings, self._errors, role="ends", **more)
-        asked, consumer = TopicPartition(*place), self._consumer
-        deadline = time.monotonic() + _LIMIT_S
-        try:
-            _, high = asked_again(
-                consumer, lambda: consumer.get_watermark_offsets(asked, timeout=_ANSWER_S), deadline,
-                stopping=lambda: self._stopping() or self._errors.hopeless is not None,
-            )  # fmt: skip
-        except KafkaException as error:
-            raise _unknown(place, _refusal(consumer, place[0]) or error.args[0]) from error
-        return int(high)
-
-
-def _refusal(consumer: Consumer, topic: str) -> KafkaError | None:
-    """What the cluster's metadata say against a topic: its ends are merely not known to who may not describe it."""
-    try:
-        error: KafkaError | None = consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic].error
-    except KafkaException:
-        return None
-    return error
-
-
-def _unknown(place: Partition, problem: KafkaError) -> KafkaUnavailableError:
-    topic, partition = place
-    if problem.code() in NOT_ALLOWED:
-        return KafkaUnavailableError(
-            f"This client may not read the end of {topic}, partition {partition}: {problem.str()}.",
-            code="not-allowed",
-            hint="Allow this client to describe the journal topics (docs/how-to/secure-connections.md).",
-        )
-    return KafkaUnavailableError(f"The end of {topic}, partition {partition}, cannot be read: {problem.str()}.")
+        """Behind the last record of a partition, committed or not."""
+        if self._asked is None:
+            self._asked = shared_ends(self._settings)
+        end = self._asked.end(*place, committed=False)
+        while True:
+            try:
+                return end.result(_POLL_S)
+            except TimeoutError:
+                if self._stopping():
+                    raise KafkaUnavailableError(
+                        f"The end of {place[0]}, partition {place[1]}, is not waited for any more."
+                    ) from None

@@ -15,10 +15,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from metajournal import EntityRegistered, Journal, TagsAdded, UnavailableError, dataset
-from metajournal.consumers.asked_ends import AskedEnds, leave_ends, shared_ends
 from metajournal.consumers.follower import Follower
 from metajournal.consumers.followers import Follow
 from metajournal.consumers.foretelling import Foretold, Message
+from metajournal.producers.asked_ends import AskedEnds, leave_ends, shared_ends
 from metajournal.producers.verdicts import Accepted
 from metajournal.schemas.errors import InputError, KafkaUnavailableError, UnknownSchemaError
 from metajournal.schemas.hashing import partition_of, record_key
@@ -269,7 +269,7 @@ def test_a_partition_that_does_not_answer_holds_up_no_answer_about_others(
         def list_topics(self, timeout: float) -> None: ...
 
     monkeypatch.setattr("metajournal.producers.answers.make_admin", lambda *_: Half())
-    monkeypatch.setattr("metajournal.consumers.asked_ends._LIMIT_S", 1.5)
+    monkeypatch.setattr("metajournal.producers.asked_ends._LIMIT_S", 1.5)
     ends = AskedEnds(settings)
     dead = ends.end("t", 0)
     eventually(lambda: asked)

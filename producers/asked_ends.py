@@ -16,15 +16,15 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
-from ..producers.answers import Administrator
-from ..producers.kafka import is_passing, look_again
-from ..producers.waiting.futures import AwaitableFuture, fail, follow_on, resolve
 from ..schemas.errors import InputError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import Position, position
 from ..schemas.settings import Settings
+from .answers import Administrator
+from .kafka import NOT_ALLOWED, is_passing, look_again
+from .waiting.futures import AwaitableFuture, fail, follow_on, resolve
 
 _TRY_S: Final = 1.0
 _LIMIT_S: Final = 5.0
@@ -149,7 +149,10 @@ class AskedEnds:
         for end, questions in asked.items():
             try:
                 offset = int(answers[end].result().offset)
-            except KafkaException as problem:
+            except KafkaException as refused:
+                problem = refused.args[0]
+                if problem.code() == KafkaError._NOENT:
+                    problem = _refusal(administrator, end[0]) or problem
                 if not self._give_up(administrator, end, questions, problem):
                     failed.add(end)
                 continue
@@ -158,17 +161,16 @@ class AskedEnds:
         return failed
 
     def _give_up(
-        self, administrator: Administrator, end: _End, questions: Sequence[_Question], problem: KafkaException
+        self, administrator: Administrator, end: _End, questions: Sequence[_Question], problem: KafkaError
     ) -> bool:
         """Tell who has waited long enough, and ask again for the others; True where asking again cannot help."""
-        text = f"The end of {end[0]}/{end[1]} cannot be read: {problem.args[0].str()}."
-        is_over = self._closed or administrator.errors.hopeless is not None or not is_passing(problem.args[0])
+        is_over = self._closed or administrator.errors.hopeless is not None or not is_passing(problem)
         now = time.monotonic()
         late = [question for question in questions if is_over or question.until < now]
         with self._changed:
             if left := [question for question in questions if question not in late]:
                 self._asked[end] = [*left, *self._asked.get(end, ())]
-        _fail({end: late}, KafkaUnavailableError(text))
+        _fail({end: late}, _unknown(end, problem))
         return is_over
 
 
@@ -225,3 +227,23 @@ def _fail(asked: _Asked, error: MetajournalError) -> None:
 
 def _closed() -> InputError:
     return InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
+
+
+def _refusal(administrator: Administrator, topic: str) -> KafkaError | None:
+    """What the cluster's metadata say against a client: who may not describe a topic is merely told of no leader."""
+    try:
+        error: KafkaError | None = administrator.client.list_topics(topic, timeout=_TRY_S).topics[topic].error
+    except KafkaException:
+        return None
+    return error if error is not None and error.code() in NOT_ALLOWED else None
+
+
+def _unknown(end: _End, problem: KafkaError) -> KafkaUnavailableError:
+    topic, partition, _ = end
+    if problem.code() in NOT_ALLOWED:
+        return KafkaUnavailableError(
+            f"This client may not read the end of {topic}, partition {partition}: {problem.str()}.",
+            code="not-allowed",
+            hint="Allow this client to describe the journal topics (docs/how-to/secure-connections.md).",
+        )
+    return KafkaUnavailableError(f"The end of {topic}, partition {partition}, cannot be read: {problem.str()}.")
