@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .schemas.errors import InputError, InvalidPositionError, MetajournalError, UnknownEventError
 from .schemas.ids import id_bytes, id_text
 from .schemas.positions import EPOCH_SHIFT, Position
+from .schemas.registry import has_documents
 
 if TYPE_CHECKING:
     from .consumers.finding import FoundEvent, Looked
@@ -31,7 +32,7 @@ class Seen(NamedTuple):
     Attributes:
         name: the index that searches use now; None where there is none.
         shows: the next position of the event's journal partition that it does not show; None where it is not known.
-        said: "shown", "n positions behind", or why it is not known.
+        said: "shown", "n positions behind", or why it is not known, or never shown.
     """
 
     name: str | None
@@ -246,6 +247,7 @@ def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]
 
 
 _NOT_ASKED = Seen(None, None, "not asked")
+_NOT_SEARCHABLE = Seen(None, None, "never: entities of this domain are not searchable")
 
 
 def _index(settings: Settings) -> Callable[[Position], Seen]:
@@ -259,6 +261,8 @@ def _index(settings: Settings) -> Callable[[Position], Seen]:
         return lambda position: missing
 
     def seen(position: Position) -> Seen:
+        if not has_documents(settings.journal.topics.domain_of(position.topic)):
+            return _NOT_SEARCHABLE
         shows = vector.get((position.topic, position.partition), 0)
         behind = position.value + 1 - max(shows, position.epoch << EPOCH_SHIFT)
         return Seen(name, shows, "shown" if shows > position.value else f"{behind:,} positions behind")

@@ -23,7 +23,7 @@ import click
 from ..schemas.errors import InputError, MetajournalError, OperatorError
 from ..terminal.exits import FINE, PROBLEM, exit_code
 from ..terminal.options import SECONDS, Options, json_option, options
-from ..terminal.rendering import OutputError, console, print_error, print_json, print_line, safe
+from ..terminal.rendering import OutputError, console, many, print_error, print_json, print_line, safe
 from ..values import error_json
 from .journals import journal_of
 
@@ -367,7 +367,7 @@ def _show(answer: dict[str, Any]) -> None:
     out = console()
     line = ", ".join(f"{answer[word]['count']:,} {word}" for word in Change if answer[word]["count"])
     would = "would be: " if answer["dry_run"] else ""
-    line += f"{', ' if line else ''}{answer['runs']:,} runs" if answer["runs"] else ""
+    line += f"{', ' if line else ''}{many(answer['runs'], 'run')}" if answer["runs"] else ""
     same = f"{answer['unchanged']:,} unchanged"
     print_line(
         safe(f"{answer['source']}: {would}{f'{line}, ' if line else ''}{same} ({answer['seconds']:.1f} s)"), out=out
@@ -379,6 +379,12 @@ def _show(answer: dict[str, Any]) -> None:
         if more := answer[word]["count"] - len(urns):
             hint = " (--json lists them all)" if answer["dry_run"] else ""
             print_line(f"  {word}: … and {more:,} more{hint}", out=out)
+    if answer[Change.RELEASE]["count"]:
+        print_line(
+            "  Released: what this source added is removed; the entity stays, since somebody else registered or "
+            "describes it.",
+            out=out,
+        )
     if answer["unselected"]:
         print_line(
             f"  {answer['unselected']:,} entities that were brought in before and are no longer selected were kept; "

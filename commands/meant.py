@@ -27,8 +27,18 @@ def advice(error: MetajournalError) -> str:
     if (meant := meant_urn(error.text)) is not None:
         return f"Did you mean {meant}? {error.hint}"
     if ":" not in error.text and error.text.strip() and len(error.text) <= _MOST_QUOTED:
-        return f"Look for it by its name: `metajournal search {shlex.quote(error.text)}`. {error.hint}"
+        if (meant := meant_urn(f"dataset:{error.text}")) is not None or _is_urn(f"dataset:{error.text}"):
+            return f"Did you mean {meant or f'dataset:{error.text}'}? {error.hint}"
+        name = error.text.strip("/").rpartition("/")[2] or error.text
+        return f"Look for it by its name: `metajournal search {shlex.quote(name)}`. {error.hint}"
     return error.hint
+
+
+def _is_urn(text: str) -> bool:
+    try:
+        return str(Urn.parse(text)) == text
+    except InvalidUrnError:
+        return False
 
 
 def meant_urn(text: str) -> str | None:

@@ -84,8 +84,15 @@ def up(given: Options, /, servers: bool) -> None:
     run = supervisor.up(given.home, given.settings, tell=print_line, commands=commands)
     console().print(status_view(_look(given)))
     if is_served:
+        _print_other_port(given.settings.gateway.port, run.components["gateway"].ports[0])
         print_way_in(given.home, run.components["gateway"].endpoint or "")
     print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")
+
+
+def _print_other_port(wanted: int, port: int) -> None:
+    """Say that the gateway is not where it was to be: in the README's examples its address is another one."""
+    if port != wanted:
+        print_line(f"Port {wanted} was taken, so the gateway has port {port}, now and from now on.")
 
 
 def _check_packages_of_stream() -> None:

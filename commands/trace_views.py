@@ -27,6 +27,7 @@ def _step_view(step: dict[str, Any]) -> list[RenderableType]:
         "actor": step["actor"] or "-",
         "journal": f"{step['topic']}, partition {step['partition']}, offset {step['offset']}",
         "position": step["position"],
+        "event time": time_text(step["event_time"]),
         "appended at": time_text(step["append_time"]),
         "outcome": _outcome(step),
         "index": _index(step["index"]),

@@ -395,7 +395,7 @@ class Subscription(Generic[T]):
 def _check_served(epochs: Epochs, domain: str, *, compacted: bool) -> None:
     """Refuse a domain whose changes or states nobody publishes. Raises: as `Subscription`."""
     others = tuple(served.name for served in epochs.outside if served.has_changes)
-    served = epochs.domains if compacted else change_domains() + others
+    served = epochs.domains if compacted else tuple(dict.fromkeys(change_domains() + others))
     if domain in epochs.refusals or (is_joining(domain) and domain not in epochs.domains):
         raise epochs.not_served(domain, f"A subscription to {domain}")
     if domain not in served:

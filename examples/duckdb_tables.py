@@ -1,4 +1,4 @@
-"""The tables of a lake in duckdb: current entities, the history of one, tags by count.
+"""The tables of a lake in duckdb: the catalog's current entities, the history of one, tags by count.
 
     python examples/duckdb_tables.py [LAKE] [--urn URN]
 
@@ -19,7 +19,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
 CURRENT = """
-    select urn, user_tags, logical_timestamp from entities
+    select urn, user_tags, logical_timestamp from entities where domain = 'catalog'
     qualify row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) = 1 and not deleted
     order by urn
 """

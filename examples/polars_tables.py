@@ -1,4 +1,4 @@
-"""The tables of a lake in polars: current entities, the history of one, tags by count.
+"""The tables of a lake in polars: the catalog's current entities, the history of one, tags by count.
 
     python examples/polars_tables.py [LAKE] [--urn URN]
 
@@ -48,7 +48,7 @@ def main() -> None:
     if "://" not in lake and not (Path(lake).is_dir() and Path(folder(lake, "entities")).is_dir()):
         parser.error(f"there is no lake with entities at {lake}; `metajournal config show` shows where yours is")
     files = DeltaTable(folder(lake, "entities")).to_pyarrow_dataset()
-    entities = pl.scan_pyarrow_dataset(files)
+    entities = pl.scan_pyarrow_dataset(files).filter(pl.col("domain") == "catalog")
 
     newest = entities.sort("logical_timestamp", "seq").group_by("tenant", "urn").last()
     current = newest.filter(~pl.col("deleted")).sort("urn").select("urn", "user_tags").collect()

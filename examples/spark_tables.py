@@ -1,4 +1,4 @@
-"""The tables of a lake in Spark SQL: current entities, the history of one, tags by count.
+"""The tables of a lake in Spark SQL: the catalog's current entities, the history of one, tags by count.
 
     python examples/spark_tables.py [LAKE] [--urn URN]
 
@@ -22,7 +22,7 @@ from pyspark.sql.functions import col
 CURRENT = """
     select urn, user_tags from (
         select *, row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) as age
-        from entities
+        from entities where domain = 'catalog'
     ) where age = 1 and not deleted order by urn
 """
 HISTORY = """

@@ -17,6 +17,8 @@ from ..schemas.positions import Position
 KEY: Final = "key"
 SESSION: Final = "session"
 CODE: Final = "code"
+_ANYWHERE: Final = {"Read": "the right to read anything (ReadEntity, ReadFile and so on)"}
+"""Rights by a verb alone, of requests that are about no entity."""
 _OF_SESSION: Final = {"hint": "Ask somebody who looks after the rights of this journal for it."}
 
 
@@ -129,5 +131,7 @@ def check_needs(principal: Principal, needs: Sequence[Need]) -> None:
     for action, urn in needs:
         if not allows(principal.rights, action, urn):
             who, more = ("You do", _OF_SESSION) if principal.use == SESSION else ("This key does", {})
-            on, named = ("", {}) if urn is None else (f" on {urn}", {"urn": str(urn)})
-            raise ForbiddenError(f"{who} not have the right {action}{on}.", action=action, **more, **named)
+            if urn is not None:
+                action, more = principal.rights.whole(action, urn), {**more, "urn": str(urn)}
+            what = f"the right {action} on {urn}" if urn is not None else _ANYWHERE.get(action, f"the right {action}")
+            raise ForbiddenError(f"{who} not have {what}.", action=action, **more)

@@ -148,10 +148,10 @@ class Site:
         asked = self._asked(page, names, rest, query, fields, visit)
         exchange.urn = asked.urn
         check_needs(visit.principal, page.needed(asked))
-        if page.check is not None:
-            page.check(self._journal, asked)
         if page.form is not None:
             return await self._sent(request, page, asked, visit)
+        if page.check is not None:
+            page.check(self._journal, asked)
         if page.feed is not None:
             return await self._feed(request, page.feed(asked), asked, exchange)
         if points := positions_named(query):
@@ -246,6 +246,8 @@ class Site:
     async def _sent(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         """Emit what a form asks for, and go to the page that shows it; or show what stands instead or is wrong."""
         try:
+            if page.check is not None:
+                page.check(self._journal, asked)
             return await self._written(request, page, asked, visit)
         except InputError as error:
             if page.refill is None or status_of(error) not in _CORRECTED:
@@ -388,7 +390,8 @@ class Site:
 
     def refused(self, request: HttpRequest, problem: Problem, visit: Visit | None) -> Response:
         """What is shown where a page cannot be."""
-        answer = self._html(request, Shown("refused.html", {"problem": problem.body}, problem.status), visit)
+        values = {"problem": problem.body, "is_form": request.method == "POST"}
+        answer = self._html(request, Shown("refused.html", values, problem.status), visit)
         answer.headers.update(problem.headers)
         return answer
 

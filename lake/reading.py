@@ -200,13 +200,16 @@ class LakeReader:
         self, tenant: str, urn: Urn, as_of_ms: int, seen: _Seen, rows: Sequence[EntityRow]
     ) -> UnknownEntityError:
         """Why an entity was not there as of a time: not by then, or deleted by then; or there is none at all."""
-        if not rows and not self._rows(seen.view, tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
+        seen_rows = f"logical_timestamp < {seen.mark} order by event_time limit 1"
+        first = [] if rows else self._rows(seen.view, tenant, urn, seen_rows)
+        if not rows and not first:
             return unknown_entity(urn, seen.held_to)
-        why = (
-            f"it was deleted at {time_text(rows[-1].event_time)}"
-            if rows
-            else "there is no accepted event about it by then"
-        )
+        if rows:
+            why = f"it was deleted at {time_text(rows[-1].event_time)}"
+        elif first[0].event_time <= as_of_ms:
+            why = "it was not registered by then, and what was said of it before counts from its registration on"
+        else:
+            why = "there is no accepted event about it by then"
         return UnknownEntityError(
             str(urn),
             f"There was no {urn} as of {time_shown(as_of_ms)}: {why}.",

@@ -66,6 +66,9 @@ class Rights(Protocol):
     def may(self, action: str, urn: Urn) -> bool:
         """Whether an action is allowed on an entity."""
 
+    def whole(self, action: str, urn: Urn) -> str:
+        """An action by the name that roles have: a verb with the class of the entity's kind."""
+
     def anywhere(self, action: str) -> bool:
         """Whether an action, by its whole name, is allowed on anything."""
 
@@ -79,6 +82,9 @@ class Rights(Protocol):
 class _NoRights:
     def may(self, action: str, urn: Urn) -> bool:
         return False
+
+    def whole(self, action: str, urn: Urn) -> str:
+        return action
 
     def anywhere(self, action: str) -> bool:
         return False
@@ -152,6 +158,11 @@ class Request:
     def may(self, action: str, urn: Urn) -> bool:
         """Whether an action is allowed on an entity."""
         return self.rights.may(action, urn)
+
+    def refusal(self, action: str, urn: Urn) -> ForbiddenError:
+        """Why an action on an entity is refused."""
+        whole = self.rights.whole(action, urn)
+        return ForbiddenError(f"This key does not have the right {whole} on {urn}.", action=whole, urn=str(urn))
 
     def choice(self, name: str, words: Sequence[str], default: str) -> str:
         """One of some words of the query. Raises: InputError: it is none of them."""

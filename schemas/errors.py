@@ -135,9 +135,9 @@ class InvalidUrnError(InputError):
 
     CODE = "invalid-urn"
     HINT = (
-        "A URN looks like dataset:default/orders, stream:default/clicks or app:default/shop. Other characters in names"
-        " are percent-encoded: größe is gr%C3%B6%C3%9Fe. In Python, dataset(), stream(), app(), program(), run() and"
-        " urn() do that."
+        "A URN looks like dataset:default/orders, stream:default/clicks, app:default/shop or"
+        " program:default/shop/spark/load. Other characters in names are percent-encoded: größe is gr%C3%B6%C3%9Fe. In"
+        " Python, dataset(), stream(), app(), program(), run() and urn() do that."
     )
     text: str
     reason: str

@@ -149,7 +149,8 @@ def _check_parts(kind: Kind, parts: tuple[str, ...], text: str) -> None:
     count = len(parts)
     if not kind.min_parts <= count <= kind.max_parts:
         wanted = str(kind.min_parts) if kind.min_parts == kind.max_parts else f"at least {kind.min_parts}"
-        raise InvalidUrnError(text, f"{a_kind(kind.name)} has {wanted} parts, this has {count}")
+        parts_of = "part" if wanted == "1" else "parts"
+        raise InvalidUrnError(text, f"{a_kind(kind.name)} has {wanted} {parts_of}, this has {count}")
     choice = kind.choice
     if choice is not None and parts[choice.part] not in choice.words:
         words = ", ".join(sorted(choice.words))

@@ -152,9 +152,9 @@ def _space(home: Path) -> Iterator[Check]:
 
 
 def _ports() -> Check:
-    needed = "four free ports on 127.0.0.1"
+    needed = "six free ports on 127.0.0.1"
     try:
-        free_ports(4)
+        free_ports(6)
     except OSError as error:
         return Check("ports", str(error), needed, "wrong", "allow this user to open sockets on 127.0.0.1")
     return Check("ports", "can be bound", needed, "fine")

@@ -16,7 +16,8 @@ def kafka_answer(settings: Settings) -> str:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({**settings.kafka, "log_level": 0})
-    return f"{len(admin.list_topics(timeout=_ANSWER_S).brokers)} broker(s)"
+    brokers = len(admin.list_topics(timeout=_ANSWER_S).brokers)
+    return "1 broker" if brokers == 1 else f"{brokers} brokers"
 
 
 def search_answer(settings: Settings) -> str:

@@ -61,7 +61,10 @@ def event_class(name: str) -> type[Any]:
     outside = {known.rpartition(".")[2]: known for known in sorted(event_types_from_outside())}
     last = name.rpartition(".")[2]
     near = get_close_matches(last, [*EVENT_CLASSES, *outside], 1, 0.4) if len(last) <= _LONGEST_NAME else []
-    meant = f" Did you mean {outside.get(near[0], near[0])}?" if near else ""
+    if ":" in name:
+        meant = " It looks like an entity, and the event type comes first: `metajournal emit TYPE ENTITY`."
+    else:
+        meant = f" Did you mean {outside.get(near[0], near[0])}?" if near else ""
     raise InputError(
         f"There is no event type {name!r:.{_LONGEST_NAME}}.{meant}",
         code="unknown-event-type",

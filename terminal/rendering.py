@@ -152,6 +152,11 @@ def verdict(text: str) -> Text:
     return Text(safe(text), style="green" if text in good else "yellow" if text in fair else "red")
 
 
+def many(number: int, what: str) -> str:
+    """A number of things; their name is given for one."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def time_text(milliseconds: int | None) -> str:
     """A time in UTC, readable and sortable, to the millisecond."""
     if milliseconds is None:

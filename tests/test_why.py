@@ -244,6 +244,7 @@ def test_why_answers_on_an_installation_with_place_outcome_rows_and_index(instal
     assert f"partition {place['partition']}, offset {place['offset']}" in people
     assert "shown in metajournal-" in people
     assert "entities  dataset:traced/orders" in people
+    assert "event time" in people
     unknown = installation.metajournal("why", "019aa3a1-5b7c-7def-8123-456789abcdef")
     assert (unknown.returncode, unknown.stderr[:21]) == (1, "error[unknown-event]:")
     assert trace_view(told) is not None

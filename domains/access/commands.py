@@ -88,6 +88,10 @@ def grant(
     with given.journal() as journal:
         try:
             _access(journal).check_roles(*grants)
+        except InputError as error:
+            if error.code == "unknown-role" and principal in {one.name for one in _access(journal).roles()}:
+                error.advise(f"The principal comes first: `metajournal access grant {role} {principal} …`.")
+            raise
         except UnavailableError as error:
             note(f"Whether the role is defined is not known: {error} If it is not, the grant allows nothing.")
         return _tell(_access(journal).grant(principal, *grants, **_said(actor)), as_json)
@@ -135,8 +139,8 @@ def principals(given: Options, /, as_json: bool) -> int:
         (one["name"], "yes" if one["enabled"] else "no", _granted(one["grants"], 60), f"{one['keys']:,}")
         for one in shown
     ]
-    columns = ["principal", "enabled", "grants", "keys"]
-    return _show(table(columns, rows, right=["keys"]) if rows else None, "no principals")
+    columns = ["principal", "enabled", "grants", "keys and sessions"]
+    return _show(table(columns, rows, right=["keys and sessions"]) if rows else None, "no principals")
 
 
 @access.command()
@@ -277,8 +281,8 @@ def roles(given: Options, /, as_json: bool) -> int:
     if as_json:
         print_json(shown)
         return FINE
-    rows = [(one["name"], "built in" if one["constant"] else "", " ".join(one["actions"])) for one in shown]
-    return _show(table(["role", "", "actions"], rows), "")
+    rows = [(one["name"], "yes" if one["constant"] else "", " ".join(one["actions"])) for one in shown]
+    return _show(table(["role", "built in", "actions"], rows), "")
 
 
 @access.command("define-role")

@@ -132,6 +132,10 @@ class Rights:
         whole = action_on(action, urn.kind)
         return whole is not None and any(_matches(pattern, urn) for pattern in self._parsed.get(whole, ()))
 
+    def whole(self, action: str, urn: Urn) -> str:
+        """An action by the name that roles have, as it is told: a verb with the class of the entity's kind."""
+        return f"{action}{class_of(urn.kind).of}" if action in _VERBS else action
+
     def anywhere(self, action: str) -> bool:
         """Whether an action, by its whole name, is allowed on anything: for what is of no entity, the pipeline."""
         return action in self._allowed

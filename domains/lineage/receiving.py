@@ -118,7 +118,7 @@ def _read(event: Any, request: Request) -> Received:
 
 def _require(request: Request, action: str, urn: Urn) -> None:
     if not request.may(action, urn):
-        raise ForbiddenError(f"This key does not have the right {action} on {urn}.", action=action, urn=str(urn))
+        raise request.refusal(action, urn)
 
 
 async def _kept(sends: Sends, request: Request, received: Received, keeper: Keeper) -> dict[Urn, list[Omitted]]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ...schemas.urn import Urn
-from ...terminal.rendering import fields, safe, shortened, table, time_text, verdict
+from ...terminal.rendering import fields, many, safe, shortened, table, time_text, verdict
 from .events import UNKNOWN, is_definition
 from .walk import TO_DATA, TO_PROGRAM, Direction
 
@@ -38,7 +38,7 @@ def lineage_view(
     tree = Tree(_name(str(data)))
     _Drawing(relations, urns, direction).unfold(tree, root)
     programs, others = len(answer["programs"]), len(answer["data"])
-    notes = [f"{programs:,} programs, {others:,} data, {len(relations):,} relations"]
+    notes = [f"{many(programs, 'program')}, {others:,} data, {many(len(relations), 'relation')}"]
     notes += [f"incomplete: {answer['why']}"] if answer.get("partial") else []
     notes += ["not final: facts that arrive later may change it"] if answer.get("final") is False else []
     if not relations:

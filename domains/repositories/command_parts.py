@@ -76,11 +76,6 @@ def _said(detail: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in detail.items() if value is not None)
 
 
-def many(number: int, what: str) -> str:
-    """A number of things."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def show_table(listing: Listing | None, empty: str) -> int:
     """Print a table, or what is said where it is empty."""
     console().print(listing, crop=False) if listing is not None else print_line(empty)

@@ -6,20 +6,19 @@ A single command waits for the outcome of what it has sent. A table and its `--j
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from ...terminal.exits import FINE
 from ...terminal.inputs import standard_input
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import note, print_json, print_line, shortened, table, time_text
+from ...terminal.rendering import many, note, print_json, print_line, shortened, table, time_text
 from .command_parts import (
     SHORT,
     actor_option,
     as_at_option,
     expected_head_option,
-    many,
     repository_named,
     said_by,
     show_table,
@@ -34,6 +33,7 @@ from .tail_commands import tail
 if TYPE_CHECKING:
     from .client import WithRepositories
 
+_MEMBERS: Final = "branches and registered objects"
 _ENTRY = '{"path": …, "size": …, "checksum": …, "address": …}'
 
 
@@ -99,9 +99,9 @@ def list_(given: Options, /, as_at: str | None, as_json: bool) -> int:
     if as_json:
         print_json(shown)
         return FINE
-    columns = ["repository", "default branch", "members", "storage"]
+    columns = ["repository", "default branch", _MEMBERS, "storage"]
     rows = [(one["name"], one["default_branch"], f"{one['members']:,}", one["storage_namespace"]) for one in shown]
-    return show_table(table(columns, rows, right=["members"]) if rows else None, "no repositories")
+    return show_table(table(columns, rows, right=[_MEMBERS]) if rows else None, "no repositories")
 
 
 @repo.command()
@@ -268,7 +268,7 @@ def commit(
 
 @repo.command()
 @click.argument("repository")
-@click.argument("ref")
+@click.argument("ref", required=False)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N",
               help="Maximum number of commits.")  # fmt: skip
 @click.option("--before", type=int, metavar="N", help="Continue where an earlier answer ended.")
@@ -276,21 +276,32 @@ def commit(
 @json_option
 @options
 def log(
-    given: Options, /, repository: str, ref: str, limit: int, before: int | None, as_at: str | None, as_json: bool
-) -> int:  # fmt: skip
-    """List the commits that a ref has in its history, the newest first."""
+    given: Options,
+    /,
+    repository: str,
+    ref: str | None,
+    limit: int,
+    before: int | None,
+    as_at: str | None,
+    as_json: bool,
+) -> int:
+    """List the commits that a ref has in its history, the newest first.
+
+    Without REF, those of the default branch.
+    """
     from ...values import point
     from .values import log_json
 
     at = point(as_at) if as_at else None
     with given.journal() as journal:
-        page = repository_named(journal, repository).log(ref, limit=limit, before=before, as_at=at)
+        repo = repository_named(journal, repository)
+        page = repo.log(ref or repo.info(as_at=at).default_branch, limit=limit, before=before, as_at=at)
     shown = log_json(page)
     if as_json:
         print_json(shown)
         return FINE
     rows = [
-        (one["id"][:SHORT], time_text(one["event_time"]), one["actor"] or "-", shortened(one["message"], 60))
+        (one["id"][:SHORT], time_text(one["event_time"]), one["actor"] or "-", shortened(_subject(one["message"]), 60))
         for one in shown["commits"]
     ]
     show_table(table(["commit", "time", "actor", "message"], rows) if rows else None, "no earlier commits")
@@ -405,6 +416,11 @@ def _entries(file: str) -> Iterator[tuple[int, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"{file} cannot be read: {why}.", code="unreadable-file") from error
+
+
+def _subject(message: str) -> str:
+    """The first line of a commit's message."""
+    return message.strip().partition("\n")[0]
 
 
 def _staged(branch: dict[str, Any]) -> str:

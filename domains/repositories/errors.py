@@ -79,7 +79,7 @@ class NothingStagedError(RefusedError):
     """Nothing is staged on a branch that was to be committed."""
 
     CODE = "nothing-staged"
-    HINT = "Write or delete objects first, or allow an empty commit."
+    HINT = "Write or delete objects first, or allow an empty commit (`--allow-empty`, `allow_empty=True`)."
     branch: str
 
     def __init__(self, branch: str, position: Any = None) -> None:

@@ -614,7 +614,8 @@ def entry_faults(field: str, entry: Any) -> list[Fault]:
         field: what it is called in the faults.
     """
     if type(entry) is not Entry:
-        wanted = f"must be an entry with path, size and checksum, and no fields but {', '.join(Entry._fields)}"
+        fields = ", ".join(Entry._fields)
+        wanted = f"must be an entry with path, size, checksum and either address or blocks, and no fields but {fields}"
         return [Fault(field, f"{wanted}; not {type(entry).__name__}" if not isinstance(entry, Mapping) else wanted)]
     why = path_fault(entry.path)
     faults = [] if why is None else [Fault(f"{field}.path", why)]

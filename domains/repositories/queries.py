@@ -227,7 +227,9 @@ class RepositoryQueries(Queries):
         for info in infos_of(rows, places):
             return info
         raise UnknownEntityError(
-            f"{name}/{ref.text}/{path}", hint=f"`metajournal repo ls {name} {ref.text}` lists its objects."
+            f"{name}/{ref.text}/{path}",
+            f"{name} has no object {path} at {ref.text}.",
+            hint=f"`metajournal repo ls {name} {ref.text}` lists its objects.",
         )
 
     @asked_anew

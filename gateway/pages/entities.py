@@ -15,12 +15,14 @@ from ...schemas.endpoints import Parameter, Request
 from ...schemas.errors import UnknownEntityError
 from ...schemas.limits import RESERVED_PROPERTIES
 from ...schemas.pages import Page, Shown, address_of
+from ...values import positions
 from ..own.entities import diff, history, scope_diff
 from ..own.rows import AS_AT, AS_OF, shown_row
 
 _OWNER: Final = "owner"
 _CHANGES: Final = 25
 _STATES: Final = 200
+_POINTS: Final = ("as_at", "as_of")
 
 
 def _entity(journal: Journal, request: Request, row: EntityRow | None) -> Shown:
@@ -39,12 +41,23 @@ def _entity(journal: Journal, request: Request, row: EntityRow | None) -> Shown:
 
 
 def _copies(request: Request) -> dict[str, str]:
-    """What asks for the entity, to be copied; the server's name is the template's."""
+    """What asks for the state that is shown, to be copied; the server's name is the template's."""
+    points = {name: request.query[name] for name in _POINTS if name in request.query}
+    options = [f" --{name.replace('_', '-')} {quote(text)}" for name, text in points.items()]
+    arguments = [f", {name}={_argument(text)}" for name, text in points.items()]
     return {
-        "path": address_of("/api/v1/entities", request.entity),
-        "command": f"metajournal show {quote(str(request.entity))}",
-        "python": f"journal.show({str(request.entity)!r})",
+        "path": address_of("/api/v1/entities", request.entity, **points),
+        "command": f"metajournal show {quote(str(request.entity))}{''.join(options)}",
+        "python": f"journal.show({str(request.entity)!r}{''.join(arguments)})",
     }
+
+
+def _argument(text: str) -> str:
+    """A point of the address as Python writes it: a time is text there, a position is parsed."""
+    if "/" not in text:
+        return repr(text)
+    parsed = [f"Position.parse({str(one)!r})" for one in positions(text)]
+    return parsed[0] if len(parsed) == 1 else f"[{', '.join(parsed)}]"
 
 
 def _history(journal: Journal, request: Request) -> Shown:

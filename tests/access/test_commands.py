@@ -55,6 +55,11 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     mistyped = installation.metajournal("access", "grant", "ada", "developper", "--on", "*")
     assert (mistyped.returncode, "unknown-role" in mistyped.stderr) == (2, True)
     assert "Did you mean developer?" in mistyped.stderr
+    turned = installation.metajournal("access", "grant", "developer", "ada", "--on", "*")
+    assert (turned.returncode, "metajournal access grant ada developer" in turned.stderr) == (2, True)
+    [place] = json.loads(drawn[5].stdout)["places"]
+    never = "never: entities of this domain are not searchable"
+    assert (place["index"]["said"], place["index"]["name"]) == (never, None)
     assert [one["grants"] for one in said(installation, "principals") if one["name"] == "ada"] == [
         [{"role": "admin", "pattern": "*"}, {"role": "developer", "pattern": "dataset:sales/*"}]
     ]

@@ -30,6 +30,21 @@ _OVER: Final = """() => {
   });
   return over;
 }"""
+_BROKEN: Final = """() => {
+  const broken = [];
+  for (const cell of document.querySelectorAll('th, td')) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+      for (const { 0: word, index } of text.data.matchAll(/(?<!\\S)[A-Za-z]{2,14}(?!\\S)/g)) {
+        const range = document.createRange();
+        range.setStart(text, index);
+        range.setEnd(text, index + word.length);
+        if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) broken.push(word);
+      }
+    }
+  }
+  return broken;
+}"""
 
 
 def wrong_with(visitor: Visitor) -> list[str]:
@@ -45,6 +60,10 @@ def wrong_with(visitor: Visitor) -> list[str]:
 
 
 def _laid_out(page: Page) -> list[str]:
-    """What makes one scroll sideways, and what stands over something else; lines of text may touch."""
-    wider, over = page.evaluate(_WIDER), page.evaluate(_OVER)
-    return [f"{wider} pixels wider than its window"] * (wider > 0) + [str(one) for one in over]
+    """What makes one scroll sideways, what stands over something else (lines of text may touch), and words of tables
+    that are broken though they are short."""
+    wider, over, broken = page.evaluate(_WIDER), page.evaluate(_OVER), page.evaluate(_BROKEN)
+    return [
+        *[f"{wider} pixels wider than its window"] * (wider > 0), *map(str, over),
+        *(f"the word {word} is broken" for word in broken),
+    ]  # fmt: skip

@@ -52,6 +52,8 @@ PLACES: Final[Mapping[str, tuple[str, int, str]]] = {
     "branches compared": ("/repositories/prices/diff?left=trial&right=main", 200, "raw/1.csv"),
     "access": ("/access", 200, "root"),
     "principal": ("/access/principals/root", 200, "Keys and sessions"),
+    "audit": ("/access/audit", 200, "POST /login"),
+    "sessions": ("/access/sessions", 200, "root"),
     "bad question": ("/search?sort=nonsense", 400, "sort"),
     "no such page": ("/nowhere", 404, "There is nothing here"),
 }

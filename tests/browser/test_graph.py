@@ -19,13 +19,14 @@ pytestmark = pytest.mark.services
 NODES = 200
 DRAWN_MS, TASK_MS = 1_500, 200
 """The issue's limits: until 200 nodes are drawn, and of the longest task of the page's thread."""
+LESS = "{drawn} of the table's 7 nodes drawn. A + shows what is next to its node."
 SLOWER = 4
 """How much slower than expected a machine may be that other tests load."""
 
 
-def step(server: Served, name: str, reads: list[Urn], writes: list[Urn]) -> None:
+def step(server: Served, name: str, reads: list[Urn], writes: list[Urn], namespace: str = "drawn") -> None:
     """A run of a program of its own."""
-    one = run("drawn", "app", "spark", name, "r1")
+    one = run(namespace, "app", "spark", name, "r1")
     server.journal.emit(RunStarted(one, AT_MS))
     touched = [(data, "read", AT_MS, None, None) for data in reads] + [
         (data, "write", AT_MS, None, None) for data in writes
@@ -42,6 +43,9 @@ def chain(server: Served) -> list[Urn]:
         step(server, f"p{number}", [chain[number]], [chain[number + 1]])
     for number in range(NODES):
         step(server, f"wide{number}", [dataset("drawn", "wide")], [dataset("drawn", f"w{number}")])
+    for namespace in ("etl", "airflow"):
+        made = dataset("drawn", f"of-{namespace}")
+        step(server, "load_orders", [dataset("drawn", "shared")], [made], namespace)
     step(server, "odd", [dataset("drawn", text) for text in HOSTILE], [dataset("drawn", "odd")])
     server.journal.flush()
     server.fold()
@@ -62,7 +66,7 @@ def names(figure: Locator) -> list[str]:
 def test_one_level_each_way_is_drawn_above_the_table_and_links_lead_on(root: Visitor, chain: list[Urn]) -> None:
     figure = drawing(root, chain[1])
     assert names(figure) == ["d0", "d1", "d2", "p0", "p1"]
-    expect(figure.get_by_role("status")).to_have_text("5 nodes drawn.")
+    expect(figure.get_by_role("status")).to_have_text(LESS.format(drawn=5))
     expect(figure.locator("svg path.way")).to_have_count(4)
     expect(root.page.locator("table tbody tr")).to_have_count(6)
     figure.get_by_role("link", name="dataset:drawn/d2").click()
@@ -85,12 +89,28 @@ def test_a_node_is_asked_for_one_level_more_by_mouse_and_by_keyboard(root: Visit
     figure = drawing(root, chain[0])
     assert names(figure) == ["d0", "d1", "p0"]
     figure.get_by_role("button", name="Show what is next to dataset:drawn/d1").click()
-    expect(figure.get_by_role("status")).to_have_text("5 nodes drawn.")
+    expect(figure.get_by_role("status")).to_have_text(LESS.format(drawn=5))
     expect(figure.get_by_role("link", name="dataset:drawn/d1")).to_be_focused()
     figure.get_by_role("button", name="Show what is next to dataset:drawn/d2").focus()
     root.page.keyboard.press("Enter")
     expect(figure.get_by_role("status")).to_have_text("7 nodes drawn.")
     assert names(figure) == ["d0", "d1", "d2", "d3", "p0", "p1", "p2"]
+
+
+def test_nodes_of_one_name_are_told_apart(root: Visitor, chain: list[Urn]) -> None:
+    figure = drawing(root, dataset("drawn", "shared"))
+    kinds = figure.locator("svg a text.kind").all_text_contents()
+    assert sorted(kinds) == ["dataset", "dataset", "dataset, begun here", "program in airflow", "program in etl"]
+    assert names(figure).count("load_orders") == 2
+
+
+def test_a_drawing_that_is_little_wider_than_the_page_fits_and_another_one_scrolls(
+    root: Visitor, chain: list[Urn]
+) -> None:
+    frame = drawing(root, chain[1]).locator(".drawing")
+    assert frame.evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
+    frame = drawing(root, chain[0], "?levels=3").locator(".drawing")
+    assert frame.evaluate("frame => { frame.scrollLeft = 9999; return frame.scrollLeft }") > 0
 
 
 def test_what_the_form_asks_for_is_what_is_drawn(root: Visitor, chain: list[Urn]) -> None:

@@ -67,7 +67,7 @@ def test_texts_are_copied_as_they_are(visit: Any, cookie: str) -> None:
     page = visitor.go(f"/entity/{ORDERS}")
     for text, copied in (
         (f"Copy {ORDERS}", str(ORDERS)),
-        ("Copy curl", f'curl -H "Authorization: Bearer $METAJOURNAL_KEY" {visitor.base}/api/v1/entities/{ORDERS}'),
+        ("Copy curl", f"curl -H \"Authorization: Bearer $METAJOURNAL_KEY\" '{visitor.base}/api/v1/entities/{ORDERS}'"),
         ("Copy journal", f"journal.show('{ORDERS}')"),
     ):
         button = page.get_by_role("button", name=text)

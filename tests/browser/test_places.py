@@ -58,16 +58,46 @@ def test_nothing_serious_is_wrong_with_a_page_wide_or_narrow_light_or_dark(
     assert wrong_with(examined) == []
 
 
+def test_the_header_is_one_line_where_it_can_be_and_no_button_stands_alone_on_another(reading: Visitor) -> None:
+    page = reading.go("/")
+    button = page.get_by_role("button", name="Shortcuts")
+    try:
+        for width in (1280, 1200, 1100, 900, 700):
+            page.set_viewport_size({"width": width, "height": 720})
+            tops = [box["y"] for one in ("Log out", "Shortcuts")
+                    if (box := page.get_by_role("button", name=one).bounding_box()) is not None]  # fmt: skip
+            assert len(set(tops)) == 1, width
+            if width >= 1200:
+                brand, last = page.locator(".brand").bounding_box(), button.bounding_box()
+                assert brand is not None
+                assert last is not None
+                assert last["y"] < brand["y"] + brand["height"], width
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 720})
+
+
+def test_short_words_stay_whole_beside_a_long_name(examined: Visitor) -> None:
+    page = examined.go("/access/audit")
+    page.evaluate(
+        "for (const cell of document.querySelectorAll('td:nth-child(5)'))"
+        " cell.innerHTML = `<a href='/'>dataset:shop/${'long_name_'.repeat(30)}</a>`"
+    )
+    assert wrong_with(examined) == []
+
+
 def test_what_is_wrong_is_found(examined: Visitor) -> None:
     examined.go("/event")
     examined.page.evaluate(
         "document.querySelector('main').innerHTML = '<input><pre id=wide>' + 'x'.repeat(500) + '</pre>'"
-        " + '<h1>a</h1>'; document.querySelector('#wide').style.whiteSpace = 'pre';"
+        " + '<h1>a</h1><table><tr><th><div id=thin>Principal</div></th></tr></table>';"
+        " document.querySelector('#thin').style.cssText = 'width: 2rem; overflow-wrap: anywhere';"
+        " document.querySelector('#wide').style.whiteSpace = 'pre';"
         " document.querySelector('h1').style.marginTop = '-20px'"
     )
     found = "\n".join(wrong_with(examined))
     assert "wide: label: <input>" in found
     assert "pixels wider than its window" in found
+    assert "the word Principal is broken" in found
 
 
 def test_axe_core_is_unchanged_and_has_its_license_and_reason() -> None:

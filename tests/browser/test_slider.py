@@ -35,6 +35,8 @@ def test_states_are_walked_by_keyboard_and_their_addresses_lead_back(root: Visit
     expect(root.page.locator("#state")).to_contain_text("An earlier state, final.")
     expect(root.page.locator("#state form")).to_have_count(0)
     assert "as_at=" in root.path
+    expect(root.page.locator("#copies pre").nth(2)).to_contain_text(" --as-at ")
+    expect(root.page.locator("#copies").get_by_role("button")).to_have_count(4)
     earlier = root.path
     slider(root).focus()
     root.page.keyboard.press("Home")

@@ -74,6 +74,19 @@ def bad_registration(visitor: Visitor, server: Served) -> None:
     page.get_by_role("main").get_by_role("button", name="Register").click()
 
 
+def bad_grant(visitor: Visitor, server: Served) -> None:
+    page = visitor.go("/access/principals/root")
+    page.get_by_label("On", exact=True).fill("dataset:")
+    page.get_by_role("button", name="Grant").click()
+
+
+def bad_role(visitor: Visitor, server: Served) -> None:
+    page = visitor.go("/access")
+    page.get_by_text("Define a role").click()
+    page.get_by_label("Name", exact=True).fill("empty")
+    page.get_by_role("button", name="Define").click()
+
+
 def new_key(visitor: Visitor, server: Served) -> None:
     """A key is shown, this once."""
     page = visitor.go("/access/principals/root")
@@ -87,6 +100,8 @@ STATES: dict[str, tuple[Callable[[Visitor, Served], None], str]] = {
     "deletion of what has changed": (stale_deletion, "Look at it again"),
     "registered before": (existing, "It exists already"),
     "bad registration": (bad_registration, "is not a valid URN"),
+    "bad grant": (bad_grant, "Not granted"),
+    "bad role": (bad_role, "Not defined"),
     "new key": (new_key, "Copy it now"),
 }  # fmt: skip
 

@@ -80,7 +80,7 @@ def test_a_definition_is_named_and_counts_as_no_run() -> None:
         "dataset:d/raw",
         "└── → read by program:d/app/spark/view  by definition",
         "    └── → writes dataset:d/clean  by definition, 1 run",
-        "1 programs, 2 data, 2 relations",
+        "1 program, 2 data, 2 relations",
     ]
 
 

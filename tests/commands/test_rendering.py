@@ -139,7 +139,7 @@ def shown(view: RenderableType) -> str:
     [(1, "pending: the stream is 1 event behind"), (4_000, "pending: the stream is 4,000 events behind")],
 )
 def test_an_event_that_is_not_folded_yet_is_pending_with_the_streams_distance(behind: int, text: str) -> None:
-    place = dict.fromkeys(("type", "aggregate", "tenant", "actor", "append_time", "reason", "detail"))
+    place = dict.fromkeys(("type", "aggregate", "tenant", "actor", "append_time", "event_time", "reason", "detail"))
     place |= {"topic": "journal", "partition": 0, "offset": 7, "position": "journal/0/7", "original": None}
     place |= {"outcome": NOT_FOLDED, "behind": behind, "rows": [], "entities": [], "index": {"said": "-", "name": None}}
     assert text in shown(trace_view({"event_id": None, "made_at": None, "places": [place]}))

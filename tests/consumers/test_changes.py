@@ -148,8 +148,10 @@ def test_a_start_that_is_no_event_of_the_journal_is_refused(settings: Settings, 
     ):
         with pytest.raises(InputError, match=r"is not a position of|no event at"):
             read_changes(settings, epochs, since=wrong)
-    with pytest.raises(InputError, match="no domain 'tables' with changes"):
+    with pytest.raises(InputError, match="no domain 'tables' with changes") as unserved:
         read_changes(settings, epochs, "tables")
+    named = unserved.value.hint.removeprefix("Served: ").removesuffix(".").split(", ")
+    assert len(named) == len(set(named)) > 1
 
 
 def test_a_foreign_record_is_counted_and_passed_over(

@@ -91,12 +91,14 @@ def test_each_refused_event_is_recorded_once(server: Served, gateway_settings: S
 @pytest.mark.services
 def test_a_refusal_says_who_what_and_on_what(server: Served, gateway_settings: Settings) -> None:
     before = int(time.time())
-    assert server.post(TAGS, ["x"], key=TEAM_A, X_Request_Id="refused-1").status == 403
+    refusal = server.post(TAGS, ["x"], key=TEAM_A, X_Request_Id="refused-1")
+    assert refusal.status == 403
+    assert "does not have the right WriteEntity on dataset:team-b/d." in refusal.json["detail"]
     (record,) = of_request(gateway_settings, "refused-1")
     assert record.pop("time")[:10] == time.strftime("%Y-%m-%d", time.gmtime(before))
     assert record == {
         "what": "refused", "request_id": "refused-1", "key_id": TEAM_A, "principal": TEAM_A, "tenant": "default",
-        "endpoint": "POST /v3/namespaces/{ns}/datasets/{d}/metadata/tags", "action": "Write",
+        "endpoint": "POST /v3/namespaces/{ns}/datasets/{d}/metadata/tags", "action": "WriteEntity",
         "urn": "dataset:team-b/d", "status": 403,
     }  # fmt: skip
 

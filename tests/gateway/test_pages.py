@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
-from metajournal import EntityRegistered, PropertiesSet, TagsAdded, dataset, stream
+from metajournal import EntityRegistered, PropertiesSet, RunStarted, TagsAdded, dataset, run, stream
+from metajournal.gateway.pages.home import counted
+from metajournal.gateway.templates import environment
 from metajournal.gateway.writing import Writer
+from metajournal.indexer.search.results import Count
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, Element, logged_in, member, parsed
@@ -86,8 +90,25 @@ def test_an_entitys_page_shows_both_scopes_apart_its_schema_and_what_to_copy(ser
     assert [cell.text for cell in schema.all("td")] == ["total", "double", "who", "string"]
     copies = [one.text for one in page.all("section")[-1].all("pre")]
     assert copies[0] == "dataset:pages/shown"
-    assert copies[1].endswith(f"http://{server.address}/api/v1/entities/dataset:pages/shown")
-    assert "owner not said" in " ".join(page.all("ul", **{"class": "facts"})[0].text.split())
+    assert copies[1].endswith(f" 'http://{server.address}/api/v1/entities/dataset:pages/shown'")
+    assert "no owner" in " ".join(page.all("ul", **{"class": "facts"})[0].text.split())
+
+
+def test_what_to_copy_of_an_earlier_state_asks_for_that_state(server: Served, root: Browser) -> None:
+    at, urn = registered(server, "then"), "dataset:pages/then"
+    position = str(server.journal.emit(PropertiesSet(dataset("pages", "then"), {"team": "red"})).position)
+    server.fold()
+    several, time = f"{position},{position}", "2100-01-01T00:00:00Z"
+    parse = f"Position.parse('{position}')"
+    for query, option, argument in (
+        ({"as_at": position}, f"--as-at {position}", f"as_at={parse}"),
+        ({"as_at": several}, f"--as-at {several}", f"as_at=[{parse}, {parse}]"),
+        ({"as_of": time}, f"--as-of {time}", f"as_of='{time}'"),
+    ):
+        asked = urlencode(query)
+        copies = [one.text for one in root.page(f"{at}?{asked}").all("section", id="copies")[0].all("pre")]
+        assert copies[1].endswith(f" 'http://{server.address}/api/v1/entities/{urn}?{asked}'")
+        assert copies[2:] == [f"metajournal show {urn} {option}", f"journal.show('{urn}', {argument})"]
 
 
 def test_a_write_shows_at_once_though_the_stream_stands_still(server: Served, root: Browser) -> None:
@@ -171,7 +192,8 @@ def test_an_entity_is_registered_by_a_form_once(server: Served, root: Browser) -
     assert "x=y" in page.text
     again = root.submit(form, **{**filled, "description": "Two."})
     assert again.status == 412
-    assert "exists already" in parsed(again.body).text
+    told = parsed(again.body).all("p", role="alert")[0].text
+    assert told.startswith("stream:pages/fresh exists already; root changed it last.")
     assert "Two." not in root.page("/entity/stream:pages/fresh").text
 
 
@@ -197,6 +219,29 @@ def test_a_form_that_cannot_be_taken_comes_back_as_it_was_filled(
     assert root.submit(form_of(root.page("/entity/stream:pages/good"), do="delete")).status == 303
 
 
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("stream:pages/größe", "Did you mean stream:pages/gr%C3%B6%C3%9Fe?"),
+        ("stream:pages/gr%c3%b6ße", "Did you mean stream:pages/gr%C3%B6%C3%9Fe?"),
+        ("nonsense", "A URN looks like"), ("stream:pages/%ff", "A URN looks like"),
+    ],
+)  # fmt: skip
+def test_who_types_a_wrong_urn_is_told_how_to_write_it_there(root: Browser, wrong: str, hint: str) -> None:
+    answer = root.submit(form_of(root.page("/register"), urn=""), urn=wrong)
+    told = parsed(answer.body).all("p", role="alert")[0].text
+    assert hint in told
+    assert "Python" not in told
+
+
+def test_a_form_that_cannot_be_taken_and_does_not_come_back_did_nothing(server: Served, root: Browser) -> None:
+    page = root.page(registered(server, "bad-form"))
+    hidden = {name: str(page.all("input", name=name)[0].attributes["value"]) for name in ("token", "expected")}
+    answer = root.send("/edit/dataset:pages/bad-form", {**hidden, "do": "nothing known"})
+    assert answer.status == 400
+    assert parsed(answer.body).all("h1")[0].text == "Nothing was done"
+
+
 def test_a_form_whose_outcome_is_not_known_says_neither_saved_nor_refused(
     root: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,8 +263,10 @@ def test_a_form_whose_outcome_is_not_known_says_neither_saved_nor_refused(
 def test_a_deleted_entity_says_so_and_is_not_deleted_unseen(server: Served, root: Browser) -> None:
     address = registered(server, "gone")
     old = form_of(root.page(address), do="delete")
-    server.journal.emit(TagsAdded(dataset("pages", "gone"), ["x"])).position  # noqa: B018
-    assert root.submit(old).status == 412
+    server.journal.emit(TagsAdded(dataset("pages", "gone"), ["x"]), actor="bob").position  # noqa: B018
+    stale = root.submit(old)
+    assert stale.status == 412
+    assert " by bob after you had opened it" in " ".join(parsed(stale.body).text.split())
     answer = root.submit(form_of(root.page(address), do="delete"))
     assert answer.status == 303
     page = root.page(answer.headers["location"], 410)
@@ -266,6 +313,7 @@ def test_history_and_differences_are_shown_newest_first(server: Served, root: Br
     assert radios[2] is not None
     shown = root.page(f"/diff?urn=dataset:pages/changing&from={radios[2]}&to={radios[0]}")
     assert [one.text.split()[1:] for one in shown.all("main")[0].all("li")] == [["−", "n", "0"], ["+", "n", "2"]]
+    assert re.search(r"UTC\sto\s\d{4}-", shown.all("main")[0].text)
 
 
 def test_history_goes_back_page_by_page(server: Served, root: Browser) -> None:
@@ -287,6 +335,7 @@ def test_an_event_is_found_by_its_id_with_verdict_rows_and_index(server: Served,
     position = receipt.position
     before = root.page(f"/event?event={receipt.event_id}")
     assert "not folded yet" in before.all("h2")[0].text
+    assert re.search(r"not folded yet: the stream is (1 event|(?!1 )\d+ events) behind", before.text)
     server.fold()
     for name in (receipt.event_id, str(position)):
         page = root.page(f"/event?event={name}")
@@ -340,6 +389,38 @@ def test_search_shows_hits_with_marks_facets_and_pages(server: Served, gateway_s
     assert {"dataset", "finder", "seen"} <= {link.text for link in home.all("td")[0:40] for link in link.all("a")}
     keys = root.page("/keys")
     assert [link.text for link in keys.all("a") if link.text == "team"] == ["team"]
+
+
+def test_many_runs_leave_room_for_what_else_is_new(server: Served, gateway_settings: Settings) -> None:
+    root = logged_in(server, member(server.journal, "at-home", ("admin", "*:homely/*")))
+    registered(server, "loaded", "homely")
+    for number in range(20):
+        server.journal.emit(RunStarted(run("homely", "app", "spark", "load", f"r{number}"), 1_700_000_000_000))
+    server.journal.flush()
+    index(server, gateway_settings)
+    page = root.page("/")
+    listed = [one.text.partition(":")[0] for one in page.all("section")[-1].all("li")]
+    assert listed == ["run"] * 5 + ["dataset"]
+    assert "21 entities: 20 runs and 1 dataset." in page.text
+    every = next(str(link.attributes["href"]) for link in page.all("a") if link.text == "All, newest first")
+    assert root.page(every).all("p", role="status")[0].text == "21 entities"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ({"dataset": 1}, "1 dataset"), ({"commit": 992, "branch": 2}, "994 entities: 992 commits and 2 branches"),
+        ({"a": 5, "b": 4, "policy": 3, "files": 2, "c": 1}, "15 entities: 5 as, 4 bs, 3 policies, 2 files and 1 other"),
+    ],
+)  # fmt: skip
+def test_entities_are_counted_by_kind_in_words(kinds: dict[str, int], told: str) -> None:
+    assert counted(sum(kinds.values()), [Count(*one) for one in kinds.items()]) == told
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, "0 changes"), (1, "1 change"), (2, "2 changes")])
+def test_a_noun_has_the_form_of_its_number(number: int, told: str) -> None:
+    text = '{% import "parts.html" as parts %}{{ parts.count(number, "change") }}'
+    assert environment((), "").from_string(text).render(number=number) == told
 
 
 def test_nothing_that_may_not_be_read_shows(

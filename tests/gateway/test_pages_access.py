@@ -15,6 +15,7 @@ from tests.gateway.test_pages_hostile import HOSTILE, harmless
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
+ROOT = "/access/principals/root"
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,33 @@ def test_a_principal_is_registered_granted_given_a_key_and_disabled(server: Serv
     assert server.get("/api/v1/access/me", key=key).status == 401
     sent(root, at, f"{at}/enable")
     eventually(lambda: "Enabled" in root.page(at).text)
+
+
+@pytest.mark.parametrize(
+    ("path", "action", "wrong", "right", "told"),
+    [
+        ("/access", "/access/principals", {"principal": "two words"}, {"principal": "refilled"},
+         ("Register a principal", "Not registered: The name of a principal")),
+        (ROOT, f"{ROOT}/grant", {"role": "analyst", "pattern": "dataset:"}, {"pattern": "dataset:*"},
+         ("Grant a role to root", "Not granted: A pattern")),
+        (ROOT, f"{ROOT}/grant", {"role": "analyst", "pattern": ""}, {"pattern": "dataset:*"},
+         ("Grant a role to root", "Not granted: A pattern")),
+        (ROOT, f"{ROOT}/issue", {"label": "for <a>", "days": "many"}, {"days": "30"},
+         ("Make a key of root", "No key was made: The days must be")),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_be_taken_comes_back_as_it_was_filled(
+    root: Browser, path: str, action: str, wrong: dict[str, str], right: dict[str, str], told: tuple[str, str]
+) -> None:
+    form = next(form for form in root.page(path).all("form", action=action) if set(wrong) <= names(form))
+    answer = root.submit(form, **wrong)
+    assert answer.status == 400
+    page = parsed(answer.body)
+    assert page.all("h1")[0].text == told[0]
+    assert page.all("p", role="alert")[0].text.startswith(told[1])
+    again = page.all("form", action=action)[0]
+    assert {name: again.all("input", name=name)[0].attributes["value"] for name in wrong} == wrong
+    assert root.submit(again, **right).status in (200, 303)
 
 
 def test_a_session_is_ended_by_its_form(server: Served, root: Browser) -> None:

@@ -30,7 +30,8 @@ ELEMENTS = {
     "html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "ol", "li", "form", "label", "input",
     "span", "button", "main", "h1", "h2", "h3", "p", "section", "table", "thead", "tbody", "tr", "th", "td", "code",
     "pre", "div", "textarea", "details", "summary", "mark", "select", "option", "strong", "ins", "del",
-    "script", "output", "dialog", "dl", "dt", "dd", "kbd", "figure", "figcaption",
+    "script", "output", "dialog", "dl", "dt", "dd", "kbd", "figure", "figcaption", "wbr",
+    "fieldset", "legend",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "name", "content", "rel", "href", "class", "id", "aria-label", "aria-current", "action",
@@ -39,7 +40,7 @@ ATTRIBUTES = {
     "hx-trigger", "hx-target", "hx-sync", "value", "required", "scope", "autocomplete",
     "selected", "checked", "hidden", "min", "max", "step", "aria-haspopup", "aria-labelledby", "aria-live",
     "aria-pressed", "data-part", "data-hits", "data-feed", "data-after", "data-from", "data-list", "data-who",
-    "data-urn", "aria-selected", "data-address", "data-text", "data-states", "data-graph",
+    "data-urn", "aria-selected", "data-address", "data-text", "data-states", "data-graph", "data-nodes",
 }  # fmt: skip
 
 

@@ -58,6 +58,7 @@ def test_the_lineage_of_data_is_a_table_of_links(root: Browser) -> None:
         ["dataset:flows/orders", "read", program], ["dataset:flows/totals", "write", program],
         ["dataset:hidden/salaries", "read", program],
     ]  # fmt: skip
+    assert page.all("figure")[0].attributes["data-nodes"] == "4"
     sections = root.page("/entity/dataset:flows/orders").all("section")
     near = next(one for one in sections if one.all("h2")[0].text == "Lineage")
     assert program in near.text

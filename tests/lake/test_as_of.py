@@ -311,8 +311,10 @@ def test_an_annotation_before_its_entity_waits_for_it_but_not_for_another_life(
         Sent(EntityDeleted(ORDERS), 20),
         Sent(EntityRegistered(ORDERS), 30),
     ]))  # fmt: skip
-    with pytest.raises(UnknownEntityError, match="there is no accepted event about it by then"):
+    with pytest.raises(UnknownEntityError, match="it was not registered by then, and what was said of it before"):
         lake.as_of("default", ORDERS, NOON + 9)
+    with pytest.raises(UnknownEntityError, match="there is no accepted event about it by then"):
+        lake.as_of("default", ORDERS, NOON + 4)
     tags = {time: [row.user_tags for row in told(lake, ORDERS, time)] for time in (9, 10, 30)}
     assert tags == {9: [], 10: [(), ("early",)], 30: [(), ("early",), (), ()]}
     with pytest.raises(UnknownEntityError, match=r"it was deleted at 2015-09-03T20:00:00\.020Z") as deleted:

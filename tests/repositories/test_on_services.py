@@ -97,6 +97,9 @@ def test_the_same_typed(installation: Installation) -> None:
     ]  # fmt: skip
     drawn = installation.metajournal("repo", "log", "typed-lake", "dev").stdout
     assert f"{second['id'][:12]}" in drawn
+    assert [one["id"] for one in told("log", "typed-lake")["commits"]] == [first["id"]]  # of the default branch
+    missing = installation.metajournal("repo", "get", "typed-lake", "main", "a/9")
+    assert "typed-lake has no object a/9 at main." in missing.stderr
     wrong = installation.metajournal("repo", "write", "typed-lake", "main", "-", stdin='{"path": ""}\n')
     assert wrong.returncode != 0
     assert "line 1" in wrong.stderr

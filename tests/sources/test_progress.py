@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.commands.ingesting import _Lines
+from metajournal.commands.ingesting import _Lines, _show
 from metajournal.sources.databases.source import Databases
 from metajournal.sources.found import Progress
+from metajournal.sources.plan import Change
 
 
 def test_a_step_that_is_over_within_a_second_shows_its_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,3 +37,18 @@ def test_reading_a_database_counts_its_tables_and_ends_with_all_views(tmp_path: 
     list(Databases(f"sqlite:///{tmp_path}/shop.db").read(told.append))
     assert (told[0].doing, told[0].done) == ("read tables", 4)
     assert told[-1] == Progress("analyze views", 3, 3)
+
+
+def test_what_is_released_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    none = {"count": 0, "first": []}
+    answer = {
+        **{str(word): none for word in Change}, "released": {"count": 1, "first": ["dataset:shop/orders"]}, "runs": 1,
+        "dry_run": False, "unchanged": 3, "source": "shop", "seconds": 0.1, "unselected": 0, "other_sources": {},
+        "problems": [], "refused": [], "kept": 0,
+    }  # fmt: skip
+    _show(answer)
+    shown = capsys.readouterr().out
+    assert "shop: 1 released, 1 run, 3 unchanged" in shown
+    assert "the entity stays, since somebody else registered or describes it" in shown
+    _show({**answer, "released": none})
+    assert "the entity stays" not in capsys.readouterr().out

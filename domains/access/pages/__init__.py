@@ -21,6 +21,7 @@ from ..keys import CODE_LABEL, CODE_S, check_label, make_key
 from ..rights import READ_ACCESS, WRITE_ACCESS, known_actions
 from ..urns import key_urn, principal_urn
 from .audit import AUDIT_PAGE
+from .refilled import Form, refilled
 from .roles import ROLE_PAGES
 from .sessions import SESSIONS_PAGE
 
@@ -72,7 +73,19 @@ def _named(request: Request) -> Urn:
 
 
 def _may_register(request: Request) -> Sequence[Need]:
-    return (Need(WRITE, _named(request)),)
+    """Of a form whose name none can have any principal: it is shown again."""
+    try:
+        return (Need(WRITE, _named(request)),)
+    except InputError:
+        return (Need(WRITE_ACCESS),)
+
+
+def _register_refilled(request: Request, error: InputError) -> Shown:
+    form = Form(
+        "Register a principal", "Not registered", "/access/principals", "Register", "/access",
+        {"principal": "New principal"},
+    )  # fmt: skip
+    return refilled(form, request, error)
 
 
 def _check_registered(journal: Any, request: Request) -> None:
@@ -86,6 +99,12 @@ def _grant(request: Request) -> Sent:
 
 def _granted(request: Request, expected: int) -> Sent:
     return Sent(RolesGranted(request.entity, checked_grants([_pair(request)])), expected, _back(request))
+
+
+def _grant_refilled(request: Request, error: InputError) -> Shown:
+    back, fields = _back(request), {"role": "Role", "pattern": "On"}
+    title = f"Grant a role to {request.parts['principal']}"
+    return refilled(Form(title, "Not granted", f"{back}/grant", "Grant", back, fields), request, error)
 
 
 def _grant_again(request: Request, row: Any) -> Sent:
@@ -143,6 +162,13 @@ def _issue(request: Request) -> Sent:
     return Sent(event, None, _back(request), shown)
 
 
+def _issue_refilled(request: Request, error: InputError) -> Shown:
+    back, fields = _back(request), {"label": "Label of the new key", "days": "Days"}
+    title = f"Make a key of {request.parts['principal']}"
+    form = Form(title, "No key was made", f"{back}/issue", "Make a key", back, fields, ("use",))
+    return refilled(form, request, error)
+
+
 def _until_ms(request: Request) -> int | None:
     """When a key ends. Raises: InputError: the days are no whole number."""
     text = request.body.get("days", "").strip()
@@ -177,13 +203,15 @@ PAGES: Final = (
     Page("GET", _OF, "A principal, its grants, keys and sessions.", show=_principal, urn=_urn),
     Page(
         "POST", "/access/principals", "Register a principal.", WRITE, form=_register, needs=_may_register,
-        check=_check_registered, audited=_RIGHTS,
+        check=_check_registered, refill=_register_refilled, audited=_RIGHTS,
     ),
-    _form("/grant", "Grant a role on a pattern.", _grant, check=_check_given, again=_grant_again),
+    _form(
+        "/grant", "Grant a role on a pattern.", _grant, check=_check_given, again=_grant_again, refill=_grant_refilled,
+    ),
     _form("/take", "Take a grant away.", _take, again=_take_again),
     _form("/disable", "Disable a principal: its keys end.", _disable, again=_changed),
     _form("/enable", "Enable a principal again.", _enable, check=check_holder, again=_changed),
-    _form("/issue", "Make a key, shown once.", _issue, check=check_holder),
+    _form("/issue", "Make a key, shown once.", _issue, check=check_holder, refill=_issue_refilled),
     _form("/end", "End a key or a session.", _end_key),
     *ROLE_PAGES,
     SESSIONS_PAGE,

@@ -15,6 +15,7 @@ from ....consumers.audit_records import audit_page
 from ....schemas.endpoints import READ, Need, Parameter, Request
 from ....schemas.errors import MetajournalError
 from ....schemas.pages import Page, Shown
+from ....schemas.times import time_ms
 from ....schemas.urn import Urn
 from ....schemas.within import are_all_within
 from ..rights import READ_ACCESS
@@ -39,10 +40,19 @@ def _audit(journal: Any, request: Request) -> Shown:
     page = audit_page(journal.settings, is_wanted, before=before)
     older = None if page.before is None else urlencode({"principal": who, "outcome": outcome, "before": page.before})
     values = {
-        "records": [{"left_out": 0, **record, "urn": _named(request, record)} for record in page.records], "who": who,
+        "records": [_record(request, record) for record in page.records], "who": who,
         "outcome": outcome, "older": older, "is_newest": "before" not in request.query,
     }  # fmt: skip
     return Shown("access/audit.html", values)
+
+
+def _record(request: Request, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as its line needs it: its time in milliseconds, or None where that is none."""
+    try:
+        when = time_ms(record["time"])
+    except ValueError:
+        when = None
+    return {"left_out": 0, **record, "time_ms": when, "urn": _named(request, record)}
 
 
 def _is_shown(request: Request, record: Mapping[str, Any], *, sees_all: bool) -> bool:

@@ -15,8 +15,9 @@ from ....schemas.urn import Urn
 from ..client import checked_action, checked_name
 from ..events import RoleDefined, RoleDeleted
 from ..http import check_definition, readable_roles
-from ..rights import known_actions
+from ..rights import WRITE_ACCESS, known_actions
 from ..urns import principal_urn, role_urn
+from .refilled import Form, refilled
 
 _RIGHTS: Final = "rights"
 _OF_THE_FORM: Final = frozenset({"role", "expected"})
@@ -68,7 +69,18 @@ def _define(request: Request) -> Sent:
 
 
 def _may_define(request: Request) -> Sequence[Need]:
-    return (Need(WRITE, role_urn(_named(request))),)
+    """Of a form whose name none can have any role: it is shown again."""
+    try:
+        return (Need(WRITE, role_urn(_named(request))),)
+    except InputError:
+        return (Need(WRITE_ACCESS),)
+
+
+def _define_refilled(request: Request, error: InputError) -> Shown:
+    form = Form(
+        "Define a role", "Not defined", "/access/roles", "Define", "/access", {"role": "Name"}, has_actions=True
+    )
+    return refilled(form, request, error)
 
 
 def _check_defined(journal: Any, request: Request) -> None:
@@ -98,7 +110,7 @@ ROLE_PAGES: Final = (
     Page("GET", "/access/roles/{role}", "A role: what it allows, and who has it.", show=_role, urn=_urn),
     Page(
         "POST", "/access/roles", "Define a role, or define it anew.", WRITE, form=_define, needs=_may_define,
-        check=_check_defined, again=_define_again, audited=_RIGHTS,
+        check=_check_defined, again=_define_again, refill=_define_refilled, audited=_RIGHTS,
     ),
     Page(
         "POST", "/access/roles/{role}/delete", "Delete a role; its name never returns.", WRITE, form=_delete, urn=_urn,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from ....indexer.schema_fields import schema_fields
 from ....rules.entity import EntityRow
 from ....schemas.endpoints import DELETE, WRITE, Need, Parameter, Request
 from ....schemas.errors import InputError, InvalidUrnError
 from ....schemas.pages import Page, Section, Sent, Shown, address_of, seen_state
-from ....schemas.urn import Urn
+from ....schemas.urn import Urn, urn
 from ..events import EntityDeleted, EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded, TagsRemoved
 
 _SCHEMA: Final = "schema"
@@ -23,6 +23,10 @@ _TIMES: Final = ("creation_time", "last_update_time")
 """Properties in milliseconds UTC, which the rules set."""
 _MOST_FIELDS: Final = 500
 _DOMAIN: Final = "catalog"
+_SPELLING: Final = (
+    "A URN looks like dataset:default/orders, stream:default/clicks or app:default/shop: the kind, then names that are"
+    " separated by slashes."
+)
 _NO_FIELDS: Final = dict.fromkeys(("urn", "description", "schema", "properties", "tags"), "")
 
 
@@ -124,7 +128,19 @@ def _registration(journal: Any, request: Request) -> Shown:
 
 def _refilled(request: Request, error: InputError) -> Shown:
     """The form as it was filled, with what is wrong with it."""
-    return Shown("catalog/register.html", {"fields": {**_NO_FIELDS, **request.body}, "problem": error})
+    hint = _spelling(error.text) if isinstance(error, InvalidUrnError) else error.hint
+    problem = {"message": error.message, "hint": hint}
+    return Shown("catalog/register.html", {"fields": {**_NO_FIELDS, **request.body}, "problem": problem})
+
+
+def _spelling(text: str) -> str:
+    """How to write a URN that is not valid: the one that was meant, where it lacks nothing but percent-encoding."""
+    kind, _, path = text.partition(":")
+    try:
+        meant = urn(kind, *(unquote(part, errors="strict") for part in path.split("/")))
+    except (InvalidUrnError, UnicodeDecodeError):
+        return _SPELLING
+    return f"Did you mean {meant}?"
 
 
 def _register(request: Request) -> Sent:

@@ -45,10 +45,12 @@ def _lineage(journal: Any, request: Request) -> Shown:
     if kind == _RUN:
         return _run(journal, request)
     found = lineage_of(journal, request).value
+    lines = _lines(found)
     asked = {name: request.query.get(name, "") for name in _KEPT}
     graph = {name: text for name, text in asked.items() if text}
     values = {
-        "urn": request.entity, "found": found, "lines": _lines(found), "asked": asked, "directions": DIRECTIONS,
+        "urn": request.entity, "found": found, "lines": lines, "asked": asked, "directions": DIRECTIONS,
+        "nodes": len({str(request.entity), *(urn for line in lines for urn in (line.data, line.program))}),
         "interval": {name: asked[name] for name in _INTERVAL if asked[name]},
         "graph": address_of("/graph", request.entity, **{"levels": "1", **graph}),
     }  # fmt: skip
@@ -88,7 +90,10 @@ def _graph(journal: Any, request: Request) -> dict[str, Any]:
 def _node(text: str, kept: Mapping[str, str]) -> dict[str, Any]:
     urn = Urn.parse(text)
     more = None if urn.kind == _PROGRAM else address_of("/graph", urn, **kept)
-    return {"urn": text, "kind": urn.kind, "name": urn.name, "to": address_of("/entity", urn), "more": more}
+    return {
+        "urn": text, "kind": urn.kind, "name": urn.name, "within": list(urn.parts[:-1]),
+        "to": address_of("/entity", urn), "more": more,
+    }  # fmt: skip
 
 
 def _runs(journal: Any, request: Request) -> Shown:

@@ -4,31 +4,44 @@
 import { draw } from "./making.js";
 
 export const [WIDTH, HEIGHT] = [190, 46];
-const LETTERS = 24;
+const [LETTERS, SMALL_LETTERS, BESIDE_BUTTON] = [24, 28, 22];
 const BUTTON = 20;
+const SMALLEST = 0.8;
 
-/** An empty drawing of the size of a layout. */
-export function canvas({ width, height }) {
+/** An empty drawing of a layout: of its size, or a little smaller where that fits the room of a frame that scrolls. */
+export function canvas({ width, height }, room) {
   const tip = draw("path", { d: "M0,0 L8,4 L0,8 Z", class: "tip" });
   const arrow = draw("marker", { id: "arrow", markerWidth: 8, markerHeight: 8, refX: 8, refY: 4, orient: "auto" }, tip);
-  const size = { width: Math.ceil(width), height: Math.ceil(height) };
-  const box = `0 0 ${size.width} ${size.height}`;
+  const scale = Math.max(SMALLEST, Math.min(1, room / Math.ceil(width)));
+  const size = { width: Math.floor(Math.ceil(width) * scale), height: Math.ceil(height * scale) };
+  const box = `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`;
   return draw("svg", { ...size, viewBox: box, class: "graph", role: "group", "aria-label": "Lineage" }, arrow);
 }
 
-/** A node: a link to its page and, where there may be more, a button that asks for it. */
-export function drawnNode(node, [x, y], isRoot, expand) {
+/**
+ * A node: a link to its page and, where there may be more, a button that asks for it.
+ * What it is within is written where other nodes have its name.
+ */
+export function drawnNode(node, [x, y], { isRoot, within, expand }) {
   const { urn, kind, name, to } = node;
-  const label = draw("text", { x: 10, y: 38 }, name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name);
+  const place = within ? `${kind} in ${within}` : kind;
+  const most = expand === null ? SMALL_LETTERS : BESIDE_BUTTON;
   const link = draw(
     "a", { href: to, "data-urn": urn },
     draw("title", {}, urn), draw("rect", { width: WIDTH, height: HEIGHT, rx: 5 }),
-    draw("text", { x: 10, y: 18, class: "kind" }, isRoot ? `${kind}, begun here` : kind), label,
+    draw("text", { x: 10, y: 18, class: "kind" }, shortened(isRoot ? `${place}, begun here` : place, most)),
+    draw("text", { x: 10, y: 38 }, shortened(name, LETTERS)),
   );
   const at = `translate(${Math.round(x - WIDTH / 2)} ${Math.round(y - HEIGHT / 2)})`;
   const group = draw("g", { transform: at, class: isRoot ? "root" : kind }, link);
   if (expand !== null) group.append(expander(node, expand));
   return group;
+}
+
+/** A text that fits: of a long one its beginning and its end, in which names differ most. */
+function shortened(text, most) {
+  const half = Math.floor((most - 1) / 2);
+  return text.length > most ? `${text.slice(0, most - 1 - half)}…${text.slice(-half)}` : text;
 }
 
 function expander(node, expand) {

@@ -10,7 +10,7 @@ const PIECE = 25;
 export async function start(figure) {
   const [status, frame] = ["figcaption", ".drawing"].map((name) => figure.querySelector(name));
   const layout = layouts();
-  const known = new Known();
+  const known = new Known(Number(figure.dataset.nodes));
   figure.hidden = false;
   status.textContent = "Drawing.";
 
@@ -25,10 +25,13 @@ export async function start(figure) {
     const start = performance.now();
     const nodes = known.nodes.slice(0, MOST);
     const ways = known.waysBetween(nodes);
+    const apart = whatTellsApart(nodes);
     const made = await layout({ nodes: nodes.map(({ urn }) => urn), ways, width: WIDTH, height: HEIGHT });
-    const svg = canvas(made);
+    const svg = canvas(made, frame.clientWidth);
     frame.replaceChildren(svg);
-    const node = (one, place) => drawnNode(one, made.places[place], place === 0, known.isOpen(one) ? null : expand);
+    const node = (one, place) => drawnNode(
+      one, made.places[place], { isRoot: place === 0, within: apart(one), expand: known.isOpen(one) ? null : expand },
+    );
     await inPieces(ways, (way, place) => drawnWay(way, made.lines[place]), svg);
     await inPieces(nodes, node, svg);
     [...svg.querySelectorAll("a")].find((link) => link.dataset.urn === focused)?.focus();
@@ -57,6 +60,12 @@ class Known {
   #opened = new Set();
   #partial = new Set();
   #isWithheld = false;
+  #inTable;
+
+  /** Begins with nothing; the table below has so many nodes. */
+  constructor(inTable) {
+    this.#inTable = inTable;
+  }
 
   get nodes() {
     return [...this.#nodes.values()];
@@ -86,13 +95,26 @@ class Known {
   told(drawn) {
     const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
     const rest = this.#nodes.size - drawn;
+    const isLess = rest === 0 && drawn < this.#inTable;
     return [
-      `${count(drawn, "node")} drawn.`,
-      rest > 0 ? `${rest} more are not drawn; begin at a node nearer to them.` : "",
+      isLess ? `${drawn} of the table's ${count(this.#inTable, "node")} drawn.` : `${count(drawn, "node")} drawn.`,
+      isLess ? "A + shows what is next to its node." : "",
+      rest > 0 ? `${rest} more ${rest === 1 ? "is" : "are"} not drawn; begin at a node nearer to them.` : "",
       ...[...this.#partial].map((why) => `Not all of it: ${why}`),
       this.#isWithheld ? "Something that you may not see is left out." : "",
     ].filter(Boolean).join(" ");
   }
+}
+
+/** A function that gives, of a node whose kind and name others have too, the parts of its URN in which they differ. */
+function whatTellsApart(nodes) {
+  const alike = Map.groupBy(nodes, ({ kind, name }) => `${kind} ${name}`);
+  return ({ kind, name, within }) => {
+    const others = alike.get(`${kind} ${name}`);
+    const isSame = (part, place) => others.every((other) => other.within[place] === part);
+    const differing = within.filter((part, place) => !isSame(part, place));
+    return (differing.length ? differing : others.length > 1 ? within : []).join("/");
+  };
 }
 
 /** A function that lays graphs out in a worker, one at a time; gives places and lines. */

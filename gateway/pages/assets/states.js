@@ -4,7 +4,7 @@
 import { timeText, visible } from "./making.js";
 import { latest, showParts } from "./shown.js";
 
-const PART = "state";
+const PARTS = ["state", "copies"];
 
 /** Fills the slider with the points at which the entity changed, and shows a state when it is moved. */
 export async function start(section) {
@@ -13,7 +13,7 @@ export async function start(section) {
   if (!answer.ok) return;
   const { states, more } = await answer.json();
   if (!states.length) return;
-  const show = latest((signal, address) => showParts(address, [PART], signal));
+  const show = latest((signal, address) => showParts(address, PARTS, signal));
 
   function told(place) {
     if (place === states.length) return "The newest state";
