@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
@@ -49,6 +50,10 @@ _ACTOR: Final = "journal.actor"
 _AT_LEAST_ONE: Final = frozenset(
     {"journal.partitions", "client.queue_events", "stream.max_events_per_batch", "stream.cache_rows",
      "indexer.bulk_documents", "indexer.bulk_bytes", "client.kept_bytes", "gateway.kept_bytes"}
+)  # fmt: skip
+_MOST_PORT: Final = 65_535
+_PORTS: Final = frozenset(
+    {"gateway.port", "stream.metrics_port", "indexer.metrics_port", "client.metrics_port"}
 )  # fmt: skip
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "gateway.audit": ("changes", "reads"),
@@ -158,7 +163,7 @@ def _files(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[Path,
     """The settings files that there are, the weakest first; and whether somebody named them, or `up` wrote them."""
     stack = home(environment) / FILE_NAME
     try:
-        there = stack.is_file()
+        there = _is_there(stack)
     except OSError as error:
         raise ConfigError(
             f"The home folder {stack.parent} cannot be read: {error.strerror}.", hint=_OTHER_HOME
@@ -169,8 +174,17 @@ def _files(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[Path,
     file = Path(named) if named else folder / FILE_NAME
     if named and not file.is_file():
         raise ConfigError(f"{FILE_VARIABLE} names {named}, which is not a file.", hint="Correct or unset the variable.")
-    if file.is_file() and file.resolve() != stack.resolve():
+    if _is_there(file) and file.resolve() != stack.resolve():
         yield file, bool(named)
+
+
+def _is_there(file: Path) -> bool:
+    """Whether there is a settings file. Raises: ConfigError: there is something else of that name."""
+    if file.is_file():
+        return True
+    if os.path.lexists(file):
+        raise ConfigError(f"{file} is not a file that can be read.", hint="Remove it, or put a settings file there.")
+    return False
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -328,6 +342,10 @@ def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
     value = _converted(path, sourced, kind)
     if isinstance(value, int | float) and not value >= (1 if path in _AT_LEAST_ONE else 0):
         raise _wrong(path, sourced, "a number of at least 1" if path in _AT_LEAST_ONE else "a number of at least 0")
+    if path in _PORTS and value > _MOST_PORT:
+        raise _wrong(path, sourced, f"a port, at most {_MOST_PORT}")
+    if path.startswith("gateway.") and isinstance(value, float) and not isfinite(value):
+        raise _wrong(path, sourced, "a finite number")
     if path in _ONE_OF and value not in _ONE_OF[path]:
         raise _wrong(path, sourced, f"one of {', '.join(_ONE_OF[path])}")
     if path == "journal.custom_kinds" and not all(map(KIND_PATTERN.fullmatch, value)):

@@ -27,9 +27,12 @@ class DeadlinedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes: int = 0
     _in_head: bool = True
+    _cycles: list[Any]
+    """Requests that are not answered yet, one behind the other."""
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first head."""
+        self._cycles = []
         super().connection_made(transport)
         self._wait_for_head()
 
@@ -48,6 +51,8 @@ class DeadlinedProtocol(HttpToolsProtocol):
         self._end_deadline()
         self.scope["extensions"] = cast(Any, {ABORT: self.transport.abort})
         super().on_headers_complete()
+        if self.cycle is not None:
+            self._cycles.append(self.cycle)
 
     def on_message_complete(self) -> None:
         """What comes next is another head; uvicorn's own deadline closes a connection on which none begins."""
@@ -58,14 +63,18 @@ class DeadlinedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """An answer that comes before the whole body leaves the rest a deadline, too."""
+        self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
         super().on_response_complete()
         if not self._in_head and not self.transport.is_closing() and self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._give_up, b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """The connection is over; uvicorn tells the request that came last alone."""
         self._end_deadline()
         super().connection_lost(exc)
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def _wait_for_head(self) -> None:
         if self._deadline is None:

@@ -31,6 +31,7 @@ from .protocol import DeadlinedProtocol
 
 _log = logging.getLogger("metajournal.gateway")
 _BACKLOG: Final = 2048
+_MOST_PORT: Final = 65_535
 _KEEP_ALIVE_S: Final = 75
 _ANSWERED_S: Final = 30
 """Seconds for those who are being answered when the server ends."""
@@ -131,9 +132,11 @@ class Serving:
         if not self._settings.operator:
             return None, []
         host, _, port = self._settings.operator.rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not port.isdecimal() or int(port) > _MOST_PORT:
             raise ConfigError(
-                f"gateway.operator must be HOST:PORT, not {self._settings.operator!r}.", key="gateway.operator"
+                f"gateway.operator must be HOST:PORT, with a port of at most {_MOST_PORT}, "
+                f"not {self._settings.operator!r}.",
+                key="gateway.operator",
             )
         app = Operator(readiness, gateway.figures.figures)
         return _Server(_config(app, self._settings, tls=False)), [_listening(host, int(port), reuse=False)]

@@ -64,6 +64,11 @@ def is_away(error: Exception) -> bool:
     return isinstance(error, TransportError)
 
 
+def is_failed_search(error: Exception) -> bool:
+    """Whether a search failed on every shard. Of a point in time that means as much as that it cannot be read."""
+    return isinstance(error, ApiError) and error.error == "search_phase_execution_exception"
+
+
 def is_no_connection(error: Exception) -> bool:
     """Whether nobody took the connection: nothing was asked, and nothing runs there."""
     return isinstance(error, NoConnection) and not isinstance(error, TlsError | ConnectionTimeout)

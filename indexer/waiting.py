@@ -48,9 +48,13 @@ class Deadline:
         """Seconds left, never below 0."""
         return max(0.0, self._end - time.monotonic())
 
-    def ask(self, question: Callable[[Elasticsearch], _T]) -> _T:
+    def ask(
+        self, question: Callable[[Elasticsearch], _T], *, is_final: Callable[[Exception], bool] = lambda error: False
+    ) -> _T:
         """Ask, again while the server is away.
 
+        Args:
+            is_final: errors that are raised at once, whatever they say of the server.
         Raises:
             SearchUnavailableError: it stayed away.
             OperatorError: it refuses this client.
@@ -62,6 +66,8 @@ class Deadline:
             try:
                 return question(self._client.options(request_timeout=max(0.1, self.left_s)))
             except Exception as error:
+                if is_final(error):
+                    raise
                 if is_refused(error):
                     message = f"Elasticsearch at {self._url} refuses this client ({reason_of(error)})."
                     raise OperatorError(

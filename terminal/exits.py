@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 
@@ -170,6 +170,8 @@ def _exit_of(
             print_error(error.code, message, hint, as_json=as_json, data=_scrubbed(plain(error.data), hidden()))
         return exit_code(error)
     except Exception as error:
+        if _is_of_printing(error):
+            raise OutputError(f"The output could not be written: {cast(OSError, error).strerror}.") from error
         if os.environ.get("METAJOURNAL_TRACE") == "1":
             with suppress(OSError):
                 sys.stderr.write(scrubbed(traceback.format_exc(), hidden()))
@@ -179,6 +181,12 @@ def _exit_of(
         hint = "This is a bug in metajournal: please report it with the output of METAJOURNAL_TRACE=1."
         print_error("internal", text.split("\n")[0], hint, as_json=as_json)
         return PROBLEM
+
+
+def _is_of_printing(error: Exception) -> bool:
+    """Whether it is what click prints by itself, help and version, that could not be written."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, OSError) and bool(frames) and frames[-1].filename == click.utils.__file__
 
 
 def _scrubbed(value: Any, hidden: Sequence[str]) -> Any:

@@ -313,3 +313,24 @@ def test_custom_kinds_are_a_list_in_a_file_and_separated_by_commas_elsewhere(rea
     for wrong in ('"team"', "[1]", '["Team"]', '["a b"]'):
         with pytest.raises(ConfigError, match=r"journal\.custom_kinds must be"):
             read(file=f"[journal]\ncustom_kinds = {wrong}\n")
+
+
+@pytest.mark.parametrize("key", ["gateway.port", "stream.metrics_port"])
+def test_a_port_that_is_none_is_refused(read: Any, key: str) -> None:
+    section, _, name = key.partition(".")
+    with pytest.raises(ConfigError, match="a port, at most 65535"):
+        read(**{f"METAJOURNAL__{section.upper()}__{name.upper()}": "65536"})
+
+
+def test_rights_that_nobody_has_heard_of_cannot_be_told_to_hold_forever(read: Any) -> None:
+    with pytest.raises(ConfigError, match="a finite number"):
+        read(METAJOURNAL__GATEWAY__ACCESS_STALE_S="inf")
+
+
+@pytest.mark.parametrize("how", ["folder", "loop"])
+def test_what_is_called_like_a_settings_file_and_is_none_is_refused(tmp_path: Path, how: str) -> None:
+    named = tmp_path / "metajournal.toml"
+    named.mkdir() if how == "folder" else named.symlink_to(named)
+    for folder, home in ((tmp_path, tmp_path / "home"), (tmp_path / "work", tmp_path)):
+        with pytest.raises(ConfigError, match="is not a file that can be read"):
+            load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=folder)

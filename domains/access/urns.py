@@ -103,7 +103,7 @@ def parse_pattern(text: str) -> Pattern:
     for place, part in enumerate(parts):
         _check_part(kind, parts[:place], part)
     if kind == "*" and (last is None or len(parts) != 1):
-        raise ValueError(f"a pattern of every kind must be *:namespace/*, with one namespace, not {text!r:.80}")
+        raise ValueError(f"of every kind must be *:namespace/*, with one namespace, not {text!r:.80}")
     return Pattern(None if kind == "*" else kind, tuple(parts), whole=last is None)
 
 

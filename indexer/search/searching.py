@@ -8,7 +8,7 @@ the search began, so the answer shows at least that much.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, cast
@@ -22,7 +22,7 @@ from ...schemas.positions import Cut, behind, merge
 from ...schemas.settings import Settings
 from ...schemas.urn import Urn
 from ...schemas.within import Within
-from ..connection import cause_of, is_away, make_client, reason_of
+from ..connection import cause_of, is_away, is_failed_search, make_client, reason_of
 from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
 from .brought import BroughtWords
@@ -281,7 +281,9 @@ class Search:
         """
         if not behind(cursor.vector, wanted) and deadline.ask(lambda client: client.indices.exists(index=cursor.index)):
             try:
-                return self._page(options, cursor.vector, cursor.view, cursor.after, deadline)
+                return self._page(
+                    options, cursor.vector, cursor.view, cursor.after, deadline, is_final=is_failed_search
+                )
             except ApiError as error:
                 if error.status_code in _NOT_TAKEN:
                     raise InvalidCursorError("This is not a valid search cursor.") from error
@@ -292,14 +294,24 @@ class Search:
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
     def _page(
-        self, options: SearchOptions, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
+        self,
+        options: SearchOptions,
+        vector: Cut,
+        view: str | None,
+        after: list[Any] | None,
+        deadline: Deadline,
+        *,
+        is_final: Callable[[Exception], bool] = lambda error: False,
     ) -> Results:
         where: dict[str, Any] = {"index": self._index}
         if view is not None:
             where = {"pit": {"id": view, "keep_alive": _KEEP_ALIVE}}
 
         def ask(request: dict[str, Any]) -> Mapping[str, Any]:
-            answer = deadline.ask(lambda client: client.search(**where, **request)).body
+            answer = deadline.ask(
+                lambda client: client.search(**where, **request),
+                is_final=is_final,
+            ).body
             if view is not None:
                 where["pit"]["id"] = answer.get("pit_id", view)
             return cast(Mapping[str, Any], answer)

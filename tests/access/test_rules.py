@@ -280,6 +280,10 @@ def test_a_fault_is_named_by_its_field(event: Any, field: str) -> None:
     assert "the-secret-itself" not in faults[0].message
 
 
+def test_what_is_wrong_with_a_pattern_reads_on_from_its_name() -> None:
+    assert (pattern_fault("*:*") or "").startswith("of every kind must be *:namespace/*")
+
+
 @pytest.mark.parametrize("pattern", ["*", "dataset:*", "dataset:a/*", "dataset:a/b", "*:a/*", "x-y:%2Fa/b%20c/*"])
 def test_a_pattern_of_the_grammar_is_taken(pattern: str) -> None:
     assert pattern_fault(pattern) is None

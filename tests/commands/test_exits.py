@@ -114,6 +114,14 @@ def test_output_that_cannot_be_written_is_told_as_that(how: str, as_json: bool) 
     assert len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["search", "--help"]])
+def test_help_that_cannot_be_written_is_told_as_that(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "metajournal.cli", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr[:26]) == (1, "error[output-not-written]:")
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_where_standard_error_takes_nothing_either_the_exit_code_tells(unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -283,6 +283,30 @@ def test_a_partition_that_does_not_answer_holds_up_no_answer_about_others(
     assert isinstance(last.exception(WAIT_S), InputError | KafkaUnavailableError)
 
 
+def test_an_answer_that_did_not_come_in_time_is_no_offset(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's client answers -1001 then, as if that were the end."""
+    offsets = iter((-1001, -1001, 7))
+
+    class Slow:
+        """A client whose first two answers do not come in time."""
+
+        def list_offsets(self, places: Collection[TopicPartition], **_: Any) -> dict[TopicPartition, Future[Any]]:
+            answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in places}
+            for answer in answers.values():
+                answer.set_result(ListOffsetsResultInfo(next(offsets), -1, -1))
+            return answers
+
+        def list_topics(self, timeout: float) -> None: ...
+
+    monkeypatch.setattr("metajournal.producers.answers.make_admin", lambda *_: Slow())
+    ends = AskedEnds(settings)
+    assert ends.end("t", 0).result(WAIT_S) == 7
+    offsets = iter([-1001] * 100)
+    monkeypatch.setattr("metajournal.producers.asked_ends._LIMIT_S", 0.5)
+    assert isinstance(ends.end("t", 0).exception(WAIT_S), KafkaUnavailableError)
+    ends.close()
+
+
 def test_who_is_let_out_for_a_minute_unasked_leaves_the_others_in(
     journal: Journal, follows: list[Follow], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import socket
+import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -335,6 +337,20 @@ def test_a_fault_of_ours_is_not_ready_and_no_error_of_the_answer(
     eventually(asked)
     monkeypatch.undo()
     eventually(lambda: server.get("/readyz", address=operator).status == 200)
+
+
+def test_who_sends_many_requests_and_hangs_up_leaves_no_error_in_the_log(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, _, port = server.address.rpartition(":")
+    one = f"GET {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n\r\n".encode()
+    for _ in range(5):
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends by a reset
+            connection.sendall(one * 8)
+            connection.recv(100)
+    assert server.get(PROPERTIES).status == 200
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_the_operator_sees_counts_by_endpoint_and_no_names(server: Served, operator: str) -> None:
