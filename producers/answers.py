@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Final, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo
 
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
@@ -76,7 +76,9 @@ class Administrator:
             failed: dict[_Asked, KafkaException] = {}
             for asked, future in ask(self.client, min(timeout_s, _ASKED_S)).items():
                 try:
-                    answered[asked] = future.result()
+                    answered[asked] = answer = future.result()
+                    if isinstance(answer, ListOffsetsResultInfo):
+                        offset_told(answer)
                 except KafkaException as error:
                     if error.args[0].code() != fine:
                         failed[asked] = error
@@ -85,6 +87,18 @@ class Administrator:
             _raise_lasting(failed, doing, late=time.monotonic() > deadline)
             time.sleep(_PAUSE_S)
             self.client = make_admin(self._settings, self.errors)
+
+
+def offset_told(answer: ListOffsetsResultInfo) -> int:
+    """The offset of an answer about a partition's end.
+
+    Raises:
+        KafkaException: no broker answered in time, which Kafka's client tells as an offset below 0 without an error.
+    """
+    offset = int(answer.offset)
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "No broker answered in time"))
+    return offset
 
 
 def _raise_lasting(failed: Mapping[_Asked, KafkaException], doing: str, *, late: bool) -> None:

@@ -22,7 +22,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 from ..schemas.errors import InputError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import Position, position
 from ..schemas.settings import Settings
-from .answers import Administrator
+from .answers import Administrator, offset_told
 from .kafka import NOT_ALLOWED, is_passing, look_again
 from .waiting.futures import AwaitableFuture, fail, follow_on, resolve
 
@@ -148,7 +148,7 @@ class AskedEnds:
         failed = set()
         for end, questions in asked.items():
             try:
-                offset = _offset(answers[end].result())
+                offset = offset_told(answers[end].result())
             except KafkaException as refused:
                 problem = refused.args[0]
                 if problem.code() == KafkaError._NOENT:
@@ -183,14 +183,6 @@ def _sent(administrator: Administrator, ends: Collection[_End]) -> dict[_End, Fu
             answers = administrator.client.list_offsets(of_level, isolation_level=level, request_timeout=_TRY_S)
             sent |= {(str(place.topic), int(place.partition), committed): one for place, one in answers.items()}
     return sent
-
-
-def _offset(answer: ListOffsetsResultInfo) -> int:
-    """The offset of an answer. Raises: KafkaException: there is none: so the client tells that its time is over."""
-    offset = int(answer.offset)
-    if offset < 0:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "No broker answered in time"))
-    return offset
 
 
 def _turn(asked: _Asked, failing: Collection[_End]) -> tuple[_Asked, _Asked]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo
 
 from metajournal.producers.answers import Administrator
 from metajournal.producers.kafka import asked_again
+from metajournal.producers.recorded.topic_admin import has_records
 from metajournal.schemas.errors import KafkaUnavailableError
 from metajournal.schemas.settings import Settings
 
@@ -64,6 +67,24 @@ def asked(*times: Mapping[str, int | KafkaError], timeout_s: float = 30.0, fine:
 )
 def test_what_passes_is_asked_again(problem: KafkaError) -> None:
     assert asked({"a": 1, "b": problem}, {"a": problem, "b": problem}, {"a": 1, "b": 2}) == {"a": 1, "b": 2}
+
+
+def test_an_end_below_0_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic of which nothing was heard in time is not an empty one."""
+    offsets = iter((-1001, 3))
+
+    class Slow:
+        """A client whose first answer does not come in time."""
+
+        def list_offsets(self, places: Mapping[TopicPartition, object], **_: object) -> dict[TopicPartition, Any]:
+            answers: dict[TopicPartition, Any] = {place: Future() for place in places}
+            for answer in answers.values():
+                answer.set_result(ListOffsetsResultInfo(next(offsets), -1, -1))
+            return answers
+
+    monkeypatch.setattr("metajournal.producers.answers.make_admin", lambda *_: Slow())
+    topic: Any = SimpleNamespace(name="t", partitions=[SimpleNamespace(id=0)])
+    assert has_records(Administrator(NOWHERE), topic, 30)
 
 
 def test_what_does_not_pass_is_told_at_once_with_its_name() -> None:
