@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from metajournal.consumers.ledger import CompactedLedger, Ledger
 from metajournal.consumers.records import change_of, identity, state_of
 from metajournal.consumers.subscription import changes, states
 from metajournal.consumers.watermarks import Watermark
-from metajournal.producers.kafka import consumer_config
+from metajournal.producers.asked_ends import AskedEnds
 from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import DecodeError
 from metajournal.schemas.settings import Settings
@@ -267,16 +267,14 @@ def test_what_was_held_once_is_not_asked_for_again(
 ) -> None:
     """A backlog asks for each journal partition's end once, and a flood of forged records once an arrival."""
     asked: list[Any] = []
+    end = AskedEnds.end
 
-    class Counting(Consumer):
-        def get_watermark_offsets(self, place: TopicPartition, *args: Any, **more: Any) -> Any:  # type: ignore[override]
-            asked.append((place.topic, place.partition))
-            return super().get_watermark_offsets(place, *args, **more)
+    def counted(ends: AskedEnds, topic: str, partition: int, *, committed: bool = True) -> Any:
+        if not committed:
+            asked.append((topic, partition))
+        return end(ends, topic, partition, committed=committed)
 
-    monkeypatch.setattr(
-        "metajournal.producers.journal_ends.make_consumer",
-        lambda settings, errors, **more: Counting(consumer_config(settings)),
-    )
+    monkeypatch.setattr(AskedEnds, "end", counted)
     wire.batch(each(0, 0, 500, scopes=("USER",)))
     found = changes(settings, epochs, since="earliest", timeout_s=1, wanted=Filter.of(scope="USER"))
     assert len(list(found)) == 500

@@ -218,10 +218,11 @@ def test_a_callback_that_ends_the_thread_ends_nobody_elses_waiting(
     def end(_: object) -> None:
         raise SystemExit
 
-    at = journal.emit(TagsAdded(first._entity, ["a"])).position
-    first.verdict_future(at, timeout_s=WAIT_S).add_done_callback(end)
+    before = journal.emit(TagsAdded(first._entity, ["a"])).position
+    first.verdict_future(replace(before, value=before.value + 1), timeout_s=WAIT_S).add_done_callback(end)
+    journal.emit(TagsAdded(first._entity, ["b"]))
     assert isinstance(waiting.exception(WAIT_S), UnavailableError)
-    tagged(journal, follows, "b")
+    tagged(journal, follows, "c")
 
 
 def _beyond(journal: Journal, follow: Follow) -> Position:
