@@ -91,8 +91,8 @@ def up(given: Options, /, servers: bool) -> None:
 
 def _print_other_port(wanted: int, port: int) -> None:
     """Say that the gateway is not where it was to be: in the README's examples its address is another one."""
-    if port != wanted:
-        print_line(f"Port {wanted} was taken, so the gateway has port {port}, now and from now on.")
+    if wanted not in (0, port):
+        print_line(f"Port {wanted} was taken, so the gateway has port {port}.")
 
 
 def _check_packages_of_stream() -> None:

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from metajournal.cli import main
+from metajournal.commands.services import _print_other_port
 
 ROOT = Path(__file__).parents[2]
 QUOTED = re.compile(r"`(metajournal [^`]+)`")
@@ -63,3 +64,11 @@ def test_a_command_that_is_not_there_would_be_noticed() -> None:
     assert missing("metajournal status --wach") == ["--wach"]
     assert missing("metajournal config set X") == ["set"]
     assert missing("metajournal -v COMMAND") == []
+
+
+def test_up_says_where_the_gateway_is_not_at_the_port_that_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for wanted, port in ((8080, 8080), (0, 39981)):
+        _print_other_port(wanted, port)
+    assert capsys.readouterr().out == ""
+    _print_other_port(8080, 39981)
+    assert capsys.readouterr().out == "Port 8080 was taken, so the gateway has port 39981.\n"
