@@ -201,11 +201,12 @@ def test_a_callback_may_begin_to_follow_what_stands_in_another_partition_and_may
 
     with journal.follow(ONES[0]) as follow:
         at = journal.emit(TagsAdded(ONES[0], ["a"])).position
-        follow.verdict_future(at, timeout_s=WAIT_S).add_done_callback(open_and_wait)
+        follow.verdict_future(replace(at, value=at.value + 1), timeout_s=WAIT_S).add_done_callback(open_and_wait)
+        journal.emit(TagsAdded(ONES[0], ["b"]))
         eventually(lambda: len(opened) == 2, WAIT_S, "a follower that a callback began")
         assert opened[1] == "would-wait"
         with opened[0]:
-            tagged(journal, [follow, opened[0]], "b")
+            tagged(journal, [follow, opened[0]], "c")
 
 
 def test_a_callback_that_ends_the_thread_ends_nobody_elses_waiting(
