@@ -55,6 +55,7 @@ _MOST_PORT: Final = 65_535
 _PORTS: Final = frozenset(
     {"gateway.port", "stream.metrics_port", "indexer.metrics_port", "client.metrics_port"}
 )  # fmt: skip
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "gateway.audit": ("changes", "reads"),
     "log.format": ("auto", "text", "json"),
@@ -348,6 +349,8 @@ def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
         raise _wrong(path, sourced, "a finite number")
     if path in _ONE_OF and value not in _ONE_OF[path]:
         raise _wrong(path, sourced, f"one of {', '.join(_ONE_OF[path])}")
+    if path == "gateway.hosts" and not all(map(_HOST.fullmatch, value)):
+        raise _wrong(path, sourced, "names of hosts without a port, separated by commas")
     if path == "journal.custom_kinds" and not all(map(KIND_PATTERN.fullmatch, value)):
         raise _wrong(path, sourced, f"kinds that match {KIND_PATTERN.pattern}, separated by commas")
     if path == "journal.tenant" and not TENANT_PATTERN.fullmatch(value):

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import derived as repositories_derived
     from ..domains.repositories import documents as repositories_documents
     from ..domains.repositories import domain as repositories
+    from ..domains.repositories import errors as repositories_errors
     from ..domains.repositories import events as repositories_events
     from ..domains.repositories import http as repositories_http
     from ..domains.repositories import lines as repositories_lines
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from ..lake.as_of import BeginsFile, FactsFile
     from ..lake.declared import TablesFile
     from ..outside_client import ClientFile
+    from ..producers.verdicts import ErrorsFile
     from ..rules import ReadsFile, RulesFile
     from ..rules.tables import RowsFile
     from ..schemas.domain import DomainFile
@@ -114,4 +116,5 @@ if TYPE_CHECKING:
     _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)
     _PAGES: Sequence[PagesFile] = (access_pages, catalog_pages, files_pages, lineage_pages, repositories_pages)
     _SESSIONS: SessionsFile = access_sessions
+    _ERRORS: ErrorsFile = repositories_errors
     _NAMED: Sequence[NamedFile] = (lineage_named, repositories_named)

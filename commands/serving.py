@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import getpid
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ..reporting import ReportFile
-from ..schemas.errors import MissingExtraError
+from ..schemas.errors import MissingExtraError, OutcomeUnknownError
 from ..terminal.options import Options, options
 from ..terminal.rendering import print_line
 from .journals import journal_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..gateway.principals import Principals
 
 STATUS_FILE: Final = "gateway.json"
+_log = logging.getLogger("metajournal.gateway")
 _TOLD_S: Final = 0.5
 _FIRST_S: Final = 60.0
 FIRST: Final = "admin"
@@ -56,13 +58,22 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
     own = replace(own, host=own.host if host is None else host, port=own.port if port is None else port)
     check_reach(own)
     give_memory_back()
-    with journal_of(given, serving_settings(given.settings)) as journal:
+    with _answered_already(), journal_of(given, serving_settings(given.settings)) as journal:
         principals = principals_of(journal, own.access_stale_s)
         try:
             with telling(given.home) as ready:
                 run(journal, principals, own, ready)
         finally:
             principals.close()
+
+
+@contextmanager
+def _answered_already() -> Iterator[None]:
+    """Events that Kafka did not acknowledge: whoever sent them was answered so (504), and the server's end is none."""
+    try:
+        yield
+    except OutcomeUnknownError as error:
+        _log.warning("%s Their senders were answered with 504.", error.message)
 
 
 @contextmanager

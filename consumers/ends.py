@@ -16,27 +16,38 @@ from ..schemas.positions import Cut, offset_of, position
 from ..schemas.settings import Settings
 
 _ANSWER_S: Final = 5.0
+_LEAST_S: Final = 0.1
+"""Seconds that a broker is given in any case: less than that says nothing of it."""
 
 
-def committed_ends(settings: Settings, epochs: Epochs, topic: str, partitions: Iterable[int] | None = None) -> Cut:
+def committed_ends(
+    settings: Settings, epochs: Epochs, topic: str, partitions: Iterable[int] | None = None, *,
+    timeout_s: float = 2 * _ANSWER_S,
+) -> Cut:  # fmt: skip
     """The next position of partitions of a journal topic, as it is now: what is committed.
 
     Args:
         topic: a journal topic.
         partitions: numbers of those that are asked for; None: all.
+        timeout_s: seconds for all of them.
     Raises:
         KafkaUnavailableError: Kafka does not answer.
     """
     known = epochs[topic]
     numbers = range(known.partitions) if partitions is None else partitions
     consumer = make_consumer(settings, errors := ErrorLog(), role="ends", **{"isolation.level": "read_committed"})
+    until = time.monotonic() + timeout_s
     try:
         ends: dict[tuple[str, int], int] = {}
         for partition in numbers:
             _, high = asked_again(
                 consumer,
-                partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), timeout=_ANSWER_S),
-                time.monotonic() + 2 * _ANSWER_S,
+                partial(
+                    consumer.get_watermark_offsets,
+                    TopicPartition(topic, partition),
+                    timeout=max(_LEAST_S, min(_ANSWER_S, until - time.monotonic())),
+                ),
+                until,
                 stopping=lambda: errors.hopeless is not None,
             )
             ends[topic, partition] = position(known.epoch, int(high))

@@ -207,16 +207,16 @@ SHAPES: Final[Mapping[str, Printed]] = {
         "what the rebuild did",
     ),
     "repo branch": Printed(RECORDED, "the result of its event", lines=True),
-    "repo branches": Printed([BRANCH], "the branches, by name"),
+    "repo branches": Printed([{**BRANCH, "final?": bool}], "the branches, by name"),
     "repo commit": Printed(COMMIT, "the commit"),
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
     "repo diff": Printed(
         {"items": [{"path": str, "change": str, "left": (None, OBJECT_STATE), "right": (None, OBJECT_STATE)}],
-         "after": TEXT},
+         "after": TEXT, "final?": bool},
         "paths that differ, each `added`, `changed` or `removed`; `after` asks for more",
     ),
-    "repo get": Printed(OBJECT, "the object"),
+    "repo get": Printed({**OBJECT, "final?": bool}, "the object"),
     "repo gc": Printed(
         (GARBAGE, UNUSED_BLOCK, UNREACHED_COMMIT, LAYER_USE, OLD_TRANSACTION),
         "the counts; with `--list` each address, commit, layer or branch", lines=True,
@@ -230,14 +230,17 @@ SHAPES: Final[Mapping[str, Printed]] = {
         "what was imported; `resolved`: merges whose result git made otherwise",
     ),
     "repo list": Printed(
-        [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int}],
+        [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int,
+          "final?": bool}],
         "the repositories, by name",
     ),
     "repo ls": Printed(
-        {"items": [({"type": str, **OBJECT}, {"type": str, "path": str})], "after": TEXT},
+        {"items": [({"type": str, **OBJECT}, {"type": str, "path": str})], "after": TEXT, "final?": bool},
         "objects (`type` object) and common prefixes (`type` prefix), by path; `after` asks for more",
     ),
-    "repo log": Printed({"commits": [COMMIT], "before": WHOLE}, "commits, the newest first; `before` asks for more"),
+    "repo log": Printed(
+        {"commits": [COMMIT], "before": WHOLE, "final?": bool}, "commits, the newest first; `before` asks for more"
+    ),
     "repo merge": Printed(COMMIT, "the commit of the merge"),
     "repo register": Printed(RECORDED, "the result of each event", lines=True),
     "repo reset": Printed(RECORDED, "the result of its event", lines=True),

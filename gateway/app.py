@@ -54,7 +54,7 @@ from .openapi import DESCRIPTION, openapi
 from .own.changes import AFTER
 from .own.rows import entity_answer, positions_named, read_then
 from .principals import KEY, Principal, Principals, check_needs
-from .problems import HttpError, problem_of
+from .problems import HttpError, is_of_installation, problem_of
 from .replies import JSON, check_accepts, problem_reply, reply_of
 from .routing import Router, Row, named_urn, path_parts, query_values, takes_urn
 from .sending import Senders, paced
@@ -93,6 +93,8 @@ class Gateway:
         self._journal = journal
         self._principals = principals
         self._settings = settings
+        hosts = frozenset(name.lower() for name in settings.hosts)
+        self._hosts = hosts or (_LOCAL_HOSTS if settings.is_local else None)
         self._readers = Readers()
         self._waiters = Readers(name="wait")
         self.following = Following(journal, self._readers)
@@ -183,10 +185,15 @@ class Gateway:
         if endpoint.event is not None:
             if asked.urn is None and wish.expected is not None:
                 raise InputError("This request has no condition on an entity: omit If-Match.", code="bad-condition")
-            if wish.exists and asked.urn is not None:
-                wish = await self._of_existing(asked, wish, creates=endpoint.creates)
             made = endpoint.event(asked)
             event, tells = made if isinstance(made, Made) else (made, {})
+            if not event.validate() and event.entities[0] != asked.urn and (wish.expected is not None or wish.exists):
+                raise InputError(
+                    f"A condition here would be of {event.entities[0]}, which is what this request makes or ends.",
+                    code="bad-condition", hint="Omit If-Match and If-None-Match.",
+                )  # fmt: skip
+            if wish.exists and asked.urn is not None:
+                wish = await self._of_existing(asked, wish, creates=endpoint.creates)
             wish = wish if endpoint.waits else wish._replace(wait_s=0.0)
             return await self.writer.write(endpoint, asked, event, wish, tells=tells)
         if points := positions_named(asked.query):
@@ -265,7 +272,7 @@ class Gateway:
             )  # fmt: skip
         if is_unit:
             typed = await read_unit(body, needs_of=self.table.needs_of, check=check)
-            return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))
+            return await self.writer.unit(asked, typed, wish.wait_s)
         lines = await read_lines(body, needs_of=self.table.needs_of, check=check)
         if lines.alone is not None:
             event, about = lines.alone
@@ -333,8 +340,7 @@ class Gateway:
             raise HttpError(400, "The request has several Host headers.", code="bad-host", hint="Send one.")
         host = hosts[0] if hosts else ""
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        allowed = self._settings.hosts or (_LOCAL_HOSTS if self._settings.is_local else None)
-        if allowed is not None and name.lower() not in allowed:
+        if self._hosts is not None and name.lower() not in self._hosts:
             raise HttpError(
                 421, f"This server is not called {host!r:.80}.", code="unknown-host",
                 hint="The setting gateway.hosts lists its names.",
@@ -343,11 +349,13 @@ class Gateway:
     def _refused(self, request: HttpRequest, exchange: _Exchange, error: Exception) -> Response:
         """The answer of an error; what only the operator may know goes to the log."""
         exchange.error = error
-        problem = problem_of(error, exchange.request_id)
+        problem = problem_of(error, exchange.request_id, is_local=self._settings.is_local)
         if isinstance(error, OutcomeUnknownError) and "event_id" in error.data:
             problem.headers = {**problem.headers, EVENT_ID: error.data["event_id"]}
         if isinstance(error, OperatorError):
             _log.error("%s", error.message, extra={"data": {"code": error.code, **exchange.logged}})
+        elif is_of_installation(error):
+            _log.warning("%s", error.message, extra={"data": {"code": error.code, **exchange.logged}})
         elif not isinstance(error, MetajournalError):
             _log.error("A request failed.", exc_info=error, extra={"data": exchange.logged})
         return self._site.refused(request, problem, exchange.visit) if exchange.is_page else problem_reply(problem)

@@ -21,6 +21,7 @@ from ..client import Journal
 from ..metrics import Endpoint as Shown
 from ..metrics import Figures
 from ..schemas.errors import MetajournalError
+from .pages.pipeline import Stage, freshness
 from .principals import Principals
 from .replies import encoded
 
@@ -29,8 +30,13 @@ _ASKED_S: Final = 2.0
 _KEPT_S: Final = 1.0
 
 
+_NOT_KNOWN: Final = "not known yet"
+
+
 class Readiness:
     """Whether requests can be answered: rights are heard, Kafka and the lake answer, and the server is not ending.
+
+    How far stream and index are is told beside that and decides nothing: writes and reads of entities need neither.
 
     Args:
         journal: what is served.
@@ -44,6 +50,8 @@ class Readiness:
         self._principals = principals
         self.ending = False
         self._kept: tuple[float, dict[str, str]] | None = None
+        self._stages: dict[str, str] = {}
+        self._asking: asyncio.Task[None] | None = None
 
     async def parts(self) -> dict[str, str]:
         """What each part says: "ok", or why not; Kafka and the lake are asked at most once a second."""
@@ -53,6 +61,26 @@ class Readiness:
             self._kept = time.monotonic(), dict(zip(checks, answers, strict=True))
         rights = "ok" if self._principals.heard() else "rights were not heard of for too long"
         return {"server": "ending" if self.ending else "ok", "rights": rights, **self._kept[1]}
+
+    def stages(self) -> dict[str, str]:
+        """How far lake and index are: "ok" where they hold all of the journal, seconds, or why that is not known.
+
+        As it was known when somebody asked last, nothing the first time; they are asked anew beside this, and nobody
+        waits for them.
+        """
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._ask_stages())
+        return self._stages
+
+    async def _ask_stages(self) -> None:
+        try:
+            known = await asyncio.to_thread(freshness, self._journal)
+        except Exception:  # as of any part
+            _log.exception("How far stream and index are could not be asked.")
+            return
+        self._stages = {one.name: _how_far(one) for one in known.stages}
+        if known.problem is not None:
+            self._stages = {"journal": known.problem}
 
     def _ask_kafka(self) -> None:
         self._journal.emitter.check_broker(_ASKED_S)
@@ -87,10 +115,17 @@ class Operator:
         if path == "/readyz":
             parts = await self._readiness.parts()
             ready = all(said == "ok" for said in parts.values())
-            return Response(encoded({"ready": ready, **parts}), 200 if ready else 503, media_type="application/json")
+            told = {"ready": ready, **parts, "stages": self._readiness.stages()}
+            return Response(encoded(told), 200 if ready else 503, media_type="application/json")
         if path == "/metrics":
             return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
         return Response(status_code=404)
+
+
+def _how_far(stage: Stage) -> str:
+    if stage.behind_s is None:
+        return stage.problem or _NOT_KNOWN
+    return f"{stage.behind_s:.1f} s behind" if any(stage.lags.values()) else "ok"
 
 
 async def _said(check: Callable[[], object]) -> str:

@@ -1,11 +1,13 @@
-"""What each session has written of late, so that what it opens next includes that."""
+"""What each session has written of late, so that what it opens next includes that, or says that it does not."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
+from ..schemas.errors import NotYetVisibleError
 from ..schemas.positions import Position
 from ..schemas.urn import Urn
 
@@ -17,6 +19,7 @@ _KEPT_S: Final = 60.0
 """Seconds after which lake and index have a write, or say themselves that they stand."""
 _EACH: Final = 256
 """Entities of each."""
+T = TypeVar("T")
 
 
 class _Written(NamedTuple):
@@ -50,3 +53,20 @@ class OwnWrites:
         if kept is None or kept.until <= time.monotonic():
             return ()
         return tuple(at for entity, at in kept.positions.items() if urn is None or entity == str(urn))
+
+
+def with_own(ask: Callable[..., T], own: Sequence[Position]) -> tuple[T, bool]:
+    """What the index answers, and whether that is without what the session has written: it did not come in time.
+
+    Args:
+        ask: a question to it, with `at_least` and `timeout_s`.
+        own: what has to be found; nothing: the question is asked as it is.
+    Raises:
+        MetajournalError: as the question.
+    """
+    if not own:
+        return ask(), False
+    try:
+        return ask(at_least=own, timeout_s=OWN_S), False
+    except NotYetVisibleError:
+        return ask(), True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from ..schemas.errors import (
     MOST_FAULTS,
@@ -16,13 +16,16 @@ from ..schemas.errors import (
     Fault,
     ForbiddenError,
     InputError,
+    KafkaUnavailableError,
     MetajournalError,
     NotFinalError,
+    NotYetVisibleError,
     OperatorError,
     OutcomeUnknownError,
     PositionExpired,
     QueueFullError,
     RejectedError,
+    SearchUnavailableError,
     UnauthenticatedError,
     UnavailableError,
     UnknownEntityError,
@@ -50,6 +53,15 @@ REASONS: Final[Mapping[str, int]] = {"unknown-entity": 404, "stale-entity": 412,
 REJECTED: Final = 422
 _OWN_DATA: Final = frozenset({"faults", "retry_after_s", "status", "position", "reason", "servers", "headers"})
 _RETRY_AFTER_S: Final = 1
+_TELLING: Final = (NotFinalError, NotYetVisibleError)
+"""Classes of services that do not answer whose texts name nothing of the installation."""
+_AWAY: Final[tuple[tuple[type[UnavailableError], str], ...]] = (  # the first that fits counts
+    (KafkaUnavailableError, "Kafka does not answer this gateway."),
+    (SearchUnavailableError, "The search index does not answer this gateway, or is not there yet."),
+    (UnavailableError, "A service that this gateway needs does not answer."),
+)
+"""What those who cannot reach the installation are told of a service that does not answer."""
+_PATIENCE: Final = "Try again shortly. If it lasts, tell the operator of this gateway the request id."
 _INTERNAL: Final = "The request failed inside of the gateway; its log says why."
 
 
@@ -85,12 +97,18 @@ class Problem:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def problem_of(error: BaseException, request_id: str) -> Problem:
+def is_of_installation(error: BaseException) -> TypeGuard[UnavailableError]:
+    """Whether an error's text is for those who run the installation: it names servers, folders or settings."""
+    return isinstance(error, UnavailableError) and not isinstance(error, _TELLING)
+
+
+def problem_of(error: BaseException, request_id: str, *, is_local: bool = False) -> Problem:
     """An error's status and body.
 
     Args:
         error: one that is no MetajournalError, or an operator's, is told without what it says.
         request_id: for the log's lines that belong to it.
+        is_local: whether this machine alone is answered: what is said of services is of use there, and no secret.
     """
     if not isinstance(error, MetajournalError):
         return _problem(500, "internal", _INTERNAL, "Report this as a bug, with the log.", request_id)
@@ -99,7 +117,9 @@ def problem_of(error: BaseException, request_id: str) -> Problem:
         hint = "Tell the operator of this gateway the request id; its log says what is wrong."
         return _problem(status, error.code, _INTERNAL, hint, request_id)
     code = error.reason if isinstance(error, RejectedError) else error.code
-    more = {key: plain(value) for key, value in error.data.items() if key not in _OWN_DATA}
+    message, hint = words_of(error, is_local=is_local)
+    own = error.data.keys() if message != error.message else _OWN_DATA
+    more = {key: plain(value) for key, value in error.data.items() if key not in own}
     if faults := error.data.get("faults"):
         more["faults"] = told_faults(faults)
     if isinstance(error, RejectedError):
@@ -110,8 +130,15 @@ def problem_of(error: BaseException, request_id: str) -> Problem:
         headers["Retry-After"] = str(error.data.get("retry_after_s", _RETRY_AFTER_S))
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="metajournal"'
-    problem = _problem(status, code, error.message, hint_of(error), request_id)
+    problem = _problem(status, code, message, hint, request_id)
     return Problem(status, {**more, **problem.body}, headers)
+
+
+def words_of(error: MetajournalError, *, is_local: bool) -> tuple[str, str]:
+    """What an error says and what to do next, as those may know it who are answered."""
+    if is_local or not is_of_installation(error):
+        return error.message, hint_of(error)
+    return next(text for kind, text in _AWAY if isinstance(error, kind)), _PATIENCE
 
 
 def told_faults(faults: Sequence[Fault]) -> list[dict[str, str]]:

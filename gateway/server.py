@@ -80,7 +80,8 @@ def check_reach(settings: GatewaySettings) -> None:
         raise ConfigError(
             f"gateway.host is {settings.host}, which other machines reach, but there is no TLS: keys would be sent "
             "in the clear.",
-            hint="Set gateway.certificate and gateway.private_key, or gateway.behind_proxy = true if a proxy does TLS.",
+            hint="Set gateway.certificate and gateway.private_key, or gateway.behind_proxy = true if a proxy does TLS. "
+            "If the port is published on this machine alone, set gateway.loopback_only = true.",
             key="gateway.host",
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -46,11 +46,12 @@ from .logins import WRITTEN, LoginFailedError, Logins
 from .own.changes import AFTER
 from .own.rows import points_of, positions_named
 from .own_writes import OWN_S, OwnWrites
+from .pages.needs import needs_nothing
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows, check_needs
-from .problems import HttpError, Problem, hint_of, status_of
+from .problems import HttpError, Problem, hint_of, status_of, words_of
 from .replies import JSON, encoded
-from .routing import named_urn, query_values
+from .routing import Router, named_urn, path_parts, query_values
 from .sessions import COOKIE_LENGTH, FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
 from .table import Table
 from .templates import OWN, environment
@@ -115,6 +116,7 @@ class Site:
         self._feeds = feeds
         self._sections = table.sections
         self._menu = [page for page in table.pages if page.menu is not None]
+        self._router = Router(table.pages)
         self._assets = Assets(OWN, _SAFE)
         self._templates = environment(journal.epochs.domains, self._assets.base)
         self._cookies = Cookies(settings)
@@ -185,7 +187,7 @@ class Site:
         visit = exchange.visit
         assert visit is not None
         last = request.headers.get("last-event-id") or asked.query.get(AFTER)
-        reader = Reader(partial(self._principals.who, visit.key), visit.principal, wants)
+        reader = Reader(partial(self._principals.who, visit.key), visit.principal, wants, hears_beats=True)
         return await feed_reply(
             self._feeds, reader, last, wait_s=self._settings.wait_s, only_head=request.method == "HEAD",
             logged=exchange.logged,
@@ -240,7 +242,8 @@ class Site:
         try:
             shown = section(self._journal, asked, row)
         except UnavailableError as error:
-            shown = Shown("missing.html", {"problem": {"detail": error.message, "hint": hint_of(error)}})
+            message, hint = words_of(error, is_local=self._settings.is_local)
+            shown = Shown("missing.html", {"problem": {"detail": message, "hint": hint}})
         return None if shown is None else Markup(self._text(request, shown, visit))  # it was escaped on its way
 
     async def _sent(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
@@ -275,6 +278,9 @@ class Site:
                     )  # fmt: skip
                 if sent.tells is not None:
                     return self._html(request, sent.tells, visit)
+                if not self._may_open(sent.back, asked):
+                    told = Shown("saved.html", {"urn": written, "verdict": answer.value})
+                    return self._html(request, told, visit)
                 return self._moved(sent.back)
             except RejectedError as error:
                 entity = sent.event.entities[0]
@@ -284,6 +290,27 @@ class Site:
             fresh = await self._following.fresh(entity, asked.tenant, self._settings.wait_s)
             sent = page.again(asked, fresh.row)
         raise stale
+
+    def _may_open(self, address: str, asked: Request) -> bool:
+        """Whether who has sent a form may see the page that it leads back to: what that page itself needs."""
+        try:
+            place = self._destination(address)
+            if place is None:
+                return True
+            urn = named_urn(place.page, place.names, place.rest, place.query)
+            back = replace(asked, parts=place.names, query=place.query, body=None, urn=urn)
+            return all(allows(asked.rights, need.action, need.urn) for need in place.page.needed(back))
+        except InputError:  # that page says so; what was asked for is done
+            return True
+
+    def _destination(self, address: str) -> _Destination | None:
+        """What an address of this server opens; None where it is no page's. Raises: InputError: it is not UTF-8."""
+        path, _, query = address.partition("?")
+        found = self._router.find(path_parts(path.encode())).by_method.get("GET")
+        if found is None:
+            return None
+        page, names, rest = found
+        return _Destination(page, names, rest, query_values(query.encode())) if isinstance(page, Page) else None
 
     # Who
 
@@ -301,8 +328,7 @@ class Site:
             raise UnauthenticatedError(
                 "Your session has ended; nothing was done.", code="no-session", hint="Log in, and send the form again."
             )
-        back = _address(request)
-        return self._moved("/login" if back == "/" else f"/login?{urlencode({'next': back})}")
+        return self._moved(_login_of(_address(request)))
 
     async def _login_page(self, request: HttpRequest, query: Mapping[str, str]) -> Response:
         back = safe_address(query.get("next", "/"))
@@ -377,26 +403,57 @@ class Site:
             "menu": [] if visit is None else self._entries(visit, request.scope["path"]),
             "here": _address(request),
             "feed_place": lambda: self._feeds.place,
-            "server": f"{'https' if self._cookies.is_secure else 'http'}://{request.headers.get('host', '')}",
+            "server": self._server(request),
         }
+
+    def _server(self, request: HttpRequest) -> str:
+        return f"{'https' if self._cookies.is_secure else 'http'}://{request.headers.get('host', '')}"
 
     def _entries(self, visit: Visit, path: str) -> list[dict[str, Any]]:
         """The pages that every page leads to: those that somebody may see."""
         rights = visit.principal.rights
         return [
             {"name": page.menu, "to": page.path, "is_here": path == page.path}
-            for page in self._menu if page.path == "/" or allows(rights, page.action, None)
+            for page in self._menu if page.needs is needs_nothing or allows(rights, page.action, None)
         ]  # fmt: skip
 
     def refused(self, request: HttpRequest, problem: Problem, visit: Visit | None) -> Response:
         """What is shown where a page cannot be."""
-        values = {"problem": problem.body, "is_form": request.method == "POST"}
+        values = {
+            "problem": problem.body, "is_form": request.method == "POST", "login": _login_of(self._sent_from(request)),
+        }  # fmt: skip
         answer = self._html(request, Shown("refused.html", values, problem.status), visit)
         answer.headers.update(problem.headers)
         return answer
 
+    def _sent_from(self, request: HttpRequest) -> str:
+        """The page that a form or a script of it was sent from, as its sender's browser says; else the first one."""
+        referer, own = request.headers.get("referer", ""), self._server(request)
+        if not referer.startswith(f"{own}/"):
+            return "/"
+        address = safe_address(referer.removeprefix(own))
+        with suppress(InputError):
+            place = self._destination(address)
+            if place is not None and not place.page.is_for_scripts:
+                return address
+        return "/"
+
     def _moved(self, to: str, headers: Mapping[str, str] | None = None) -> Response:
         return Response(status_code=303, headers={**_SAFE, **(headers or {}), "Location": to})
+
+
+class _Destination(NamedTuple):
+    """A page that an address opens, and what the address says to it."""
+
+    page: Page
+    names: Mapping[str, str]
+    rest: tuple[str, ...]
+    query: Mapping[str, str]
+
+
+def _login_of(back: str) -> str:
+    """The address of the login that comes back to a page."""
+    return "/login" if back == "/" else f"/login?{urlencode({'next': back})}"
 
 
 def _check_query(page: Page, query: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from ..client import Journal
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved
 from ..schemas.endpoints import LINEAGE, Answer, Endpoint, Request
-from ..schemas.errors import MetajournalError, RejectedError
+from ..schemas.errors import MetajournalError, RejectedError, UnavailableError
 from ..schemas.events.base import Event
 from ..schemas.positions import Position
 from ..values import outcome_json
@@ -126,7 +126,7 @@ class Writer:
         if isinstance(judged, Rejected | Shelved):
             judged.raise_if_rejected()
         is_new = isinstance(judged, Accepted)
-        is_row = endpoint.action != LINEAGE and request.urn is not None and request.urn in event.entities
+        is_row = endpoint.action != LINEAGE and request.urn is not None and request.urn == event.entities[0]
         return Answer(
             {"ok": True, **_named(receipt, stands_at), **outcome_json(outcome)},
             status=endpoint.created if is_new else 200,
@@ -211,26 +211,34 @@ class Writer:
                 found[place] = task.result() if error is None else error
         return found
 
-    async def unit(self, request: Request, typed: Sequence[Any], wait_s: float) -> dict[str, Any]:
-        """Write events as one unit; once this is answered, whoever reads sees all of them.
+    async def unit(self, request: Request, typed: Sequence[Any], wait_s: float) -> Answer:
+        """Write events as one unit; once this is answered with 200, whoever reads sees all of them.
+
+        With 202 they are in the journal, too, but Kafka did not show them to readers in time: an error there would have
+        its sender repeat what is done, and a unit has no id that counts a repetition once.
 
         Args:
-            wait_s: seconds for that, behind the commit.
+            wait_s: seconds to wait for that, behind the commit.
         Raises:
             InvalidUnitError: nothing was sent.
-            NotYetVisibleError: they are in the journal, but Kafka does not show them yet.
             MetajournalError: as `Unit.commit`.
         """
         events = [(one.event, one.about) for one in typed]
         said = {"tenant": request.tenant, "actor": request.actor, "event_time": request.at_ms}
         unit = await self._readers.run(lambda: self._journal.emit_unit(events, **said), asker=request.asker)
-        for position in {(one.position.topic, one.position.partition): one.position for one in unit.receipts}.values():
-            await self._following.shown(position, wait_s)
         results = []
         for one, receipt in zip(typed, unit.receipts, strict=True):
             result = {"ok": True, **_sent(one, receipt), "position": str(receipt.position)}
             results.append(result)
-        return {"ok": True, "unit": unit.id, "events": results}
+        told = {"ok": True, "unit": unit.id, "events": results}
+        until = time.monotonic() + wait_s
+        last = {(one.position.topic, one.position.partition): one.position for one in unit.receipts}
+        try:
+            for position in last.values():
+                await self._following.shown(position, until - time.monotonic())
+        except UnavailableError:
+            return Answer({**told, "outcome": PENDING}, status=202)
+        return Answer(told)
 
     async def _emit_line(self, request: Request, typed: Any) -> Receipt:
         about = {"event_time": request.at_ms, **typed.about, "tenant": request.tenant, "actor": request.actor}

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from ..schemas.errors import RejectedError
 from ..schemas.positions import Position
+from ..schemas.registry import role
 from ..schemas.rejections import next_step
 from ..schemas.untrusted import json_object, whole
+
+
+class ErrorsFile(Protocol):
+    """The file `errors` of a domain that has classes of its own for why its rules reject events."""
+
+    def refusal(self, rejected: RejectedError) -> RejectedError:
+        """The error of a rejection, by its reason; any other one as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +59,13 @@ class Rejected:
     detail: Any = None
 
     def raise_if_rejected(self) -> Rejected:
-        """Raises: RejectedError: always."""
+        """Raises: RejectedError: always; where the event's domain has a class of its own for the reason, that."""
+        topic = self.position.topic
         error = RejectedError(self.reason, self.detail, self.position)
-        error.advise(next_step(self.reason, self.position.topic))
+        file: ErrorsFile | Any = role(topic.rpartition(".")[2], "errors")
+        if hasattr(file, "refusal"):
+            error = file.refusal(error)
+        error.advise(next_step(self.reason, topic))
         raise error
 
 

@@ -146,6 +146,8 @@ class GatewaySettings:
     """File of the certificate's key, PEM."""
     behind_proxy: bool = False
     """A proxy in front of this server does TLS; without that, or a certificate, it serves this machine alone."""
+    loopback_only: bool = False
+    """Only this machine reaches the port, whatever `host` is: a container's port that is published on 127.0.0.1."""
     hosts: tuple[str, ...] = ()
     """Names of this server, without port; if none, the machine's own alone (on this machine), or any."""
     trusted_proxies: tuple[str, ...] = ()
@@ -174,7 +176,7 @@ class GatewaySettings:
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return self.loopback_only or self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -90,6 +91,41 @@ def named(value: object) -> str:
     return safe(str(value).replace("\n", "\\n").replace("\t", "\\t"))
 
 
+def is_plain(text: str) -> bool:
+    """Whether a line of standard output can have a text exactly as it is, and whoever reads the line gets it back."""
+    return text == text.strip() and named(text) == text and _is_encodable(text)
+
+
+def print_plain(text: str) -> None:
+    """One line of standard output that is exactly this text: one that `is_plain`."""
+    with writing():
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def shell_word(text: str) -> str:
+    """A word that a shell (bash, zsh, ksh) reads as exactly this text; what does not print is escaped in it."""
+    if text.isprintable() and named(text) == text and _is_encodable(text):
+        return shlex.quote(text)
+    return f"$'{''.join(map(_in_word, text))}'"
+
+
+def _in_word(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isascii() and character.isprintable():
+        return character
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shortened(value: object, width: int) -> str:
     """One line of at most `width` characters."""
     text = safe(value, one_line=True)
@@ -141,6 +177,13 @@ def print_line(text: str, style: str = "", *, out: Console | None = None) -> Non
     from rich.text import Text
 
     (out or console()).print(Text(as_typed_here(text), style), soft_wrap=True)
+
+
+def print_more(option: str, value: str) -> None:
+    """The option that continues a listing, as it is to be typed."""
+    from rich.text import Text
+
+    console().print(Text(f"more: {option} {shell_word(value)}", "dim"), soft_wrap=True)
 
 
 def verdict(text: str) -> Text:

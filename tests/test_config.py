@@ -322,6 +322,13 @@ def test_a_port_that_is_none_is_refused(read: Any, key: str) -> None:
         read(**{f"METAJOURNAL__{section.upper()}__{name.upper()}": "65536"})
 
 
+def test_a_name_of_the_server_with_a_port_is_refused(read: Any) -> None:
+    with pytest.raises(ConfigError, match="without a port"):
+        read(METAJOURNAL__GATEWAY__HOSTS="catalog.example.org:8080")
+    named = read(METAJOURNAL__GATEWAY__HOSTS="Catalog.Example.org, [::1]").settings.gateway.hosts
+    assert named == ("Catalog.Example.org", "[::1]")
+
+
 def test_rights_that_nobody_has_heard_of_cannot_be_told_to_hold_forever(read: Any) -> None:
     with pytest.raises(ConfigError, match="a finite number"):
         read(METAJOURNAL__GATEWAY__ACCESS_STALE_S="inf")

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LOADED = (
     "domain", "events", "rules", "rows", "tables", "derived", "documents", "words", "typed", "commands", "client",
-    "lines", "as_of", "http", "named", "pages", "sessions", "columns.folder", "columns.documents",
+    "lines", "as_of", "http", "named", "pages", "sessions", "errors", "columns.folder", "columns.documents",
 )  # fmt: skip
 """The roles that rooms load by name."""
 FILES = [path for path in (*ROOT.glob("*.py"), *ROOT.glob("[!.]*/**/*.py")) if "tests" not in path.parts]

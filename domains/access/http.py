@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Request
+from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Parameter, Request
 from ...schemas.errors import ForbiddenError, InputError, UnknownEntityError
 from ...schemas.limits import MAX_ENTRIES
 from ...schemas.urn import Urn
@@ -27,7 +27,7 @@ from .events import (
 )
 from .keys import check_label, make_key
 from .urns import CONSTANT_ROLES, key_urn, principal_urn, role_urn
-from .values import RoleInfo, key_json, principal_json, role_json
+from .values import PrincipalInfo, RoleInfo, key_json, principal_json, role_json
 
 if TYPE_CHECKING:
     from .directory import Directory
@@ -37,6 +37,11 @@ _AT: Final = "/api/v1/access"
 _READ_ACCESS: Final = "ReadAccess"
 ADMIN: Final = CONSTANT_ROLES[0]
 _RESULT: Final = dict[str, Any]
+_MOST_PAGE: Final = 1_000
+HEARD_S: Final = 5.0
+"""Seconds that a request waits until the newest rights were heard of; a thread waits with it."""
+_LIST: Final = (Parameter("limit", "Most entries of a page.", int), Parameter("cursor", "Of the page before."))
+_N = TypeVar("_N", PrincipalInfo, RoleInfo)
 
 
 @dataclass(frozen=True)
@@ -191,27 +196,46 @@ def _check_covers(request: Request, rights: Rights, what: str) -> None:
 
 
 def _principals(journal: Any, request: Request) -> Answer:
-    found = journal.access.principals(tenant=request.tenant)
-    return Answer([principal_json(one) for one in found if request.may(READ, principal_urn(one.name))])
+    found = journal.access.principals(tenant=request.tenant, timeout_s=HEARD_S)
+    page, following = _page_of([one for one in found if request.may(READ, principal_urn(one.name))], request)
+    return Answer([principal_json(one) for one in page], next=following)
 
 
 def _one_principal(journal: Any, request: Request) -> Answer:
     name = request.parts["principal"]
-    found = [one for one in journal.access.principals(tenant=request.tenant) if one.name == name]
+    found = [one for one in journal.access.principals(tenant=request.tenant, timeout_s=HEARD_S) if one.name == name]
     if not found:
         raise UnknownEntityError(str(request.entity))
-    return Answer(principal_json(found[0]), etag=str(found[0].logical_timestamp))
+    shown = principal_json(found[0])
+    shown.pop("keys")  # they come and go without a change of the principal, which is what the tag names
+    return Answer(shown, etag=str(found[0].logical_timestamp))
 
 
 def _keys(journal: Any, request: Request) -> Answer:
     _one_principal(journal, request)
-    found = journal.access.keys(request.parts["principal"], tenant=request.tenant)
+    found = journal.access.keys(request.parts["principal"], tenant=request.tenant, timeout_s=HEARD_S)
     return Answer([{**key_json(one), "use": one.use} for one in found])
 
 
 def _roles(journal: Any, request: Request) -> Answer:
-    with journal.access.opened() as known:
-        return Answer([role_json(one) for one in readable_roles(known, request)])
+    with journal.access.opened(timeout_s=HEARD_S) as known:
+        page, following = _page_of(readable_roles(known, request), request, _place_of_role)
+        return Answer([role_json(one) for one in page], next=following)
+
+
+def _page_of(
+    found: Sequence[_N], request: Request, place: Callable[[str], Any] = str
+) -> tuple[list[_N], dict[str, str] | None]:
+    """A page of what is named, in the order of `place`, and the query of the next one."""
+    limit, after = request.whole("limit", _MOST_PAGE, _MOST_PAGE), request.query.get("cursor")
+    ordered = sorted(found, key=lambda one: place(one.name))
+    left = [one for one in ordered if after is None or place(one.name) > place(after)]
+    return left[:limit], {"cursor": left[limit - 1].name} if len(left) > limit else None
+
+
+def _place_of_role(name: str) -> tuple[int, str]:
+    constant = CONSTANT_ROLES.index(name) if name in CONSTANT_ROLES else len(CONSTANT_ROLES)
+    return constant, name
 
 
 def readable_roles(known: Directory, request: Request) -> list[RoleInfo]:
@@ -249,8 +273,8 @@ _OF: Final = "/principals/{principal}"
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_AT}/me", "Who asks, and what they were granted.", read=_me, needs=_nothing, answer=_RESULT),
     Endpoint(
-        "GET", f"{_AT}/principals", "All principals with their grants, by name.", read=_principals, needs=_any_access,
-        answer=list[dict[str, Any]],
+        "GET", f"{_AT}/principals", "Principals with their grants, by name.", read=_principals, needs=_any_access,
+        answer=list[dict[str, Any]], query=_LIST,
     ),
     Endpoint("GET", _AT + _OF, "A principal.", read=_one_principal, urn=_principal, answer=_RESULT),
     _write("POST", _OF, "Register a principal, or enable it again.", _register, check=check_holder, created=201,
@@ -268,8 +292,10 @@ ENDPOINTS: Final = (
         check=check_holder, created=201, optional=True,
     ),
     _write("DELETE", f"{_OF}/keys/{{key}}", "End a key permanently.", _end_key),
-    Endpoint("GET", f"{_AT}/roles", "All roles with what they allow.", read=_roles, needs=_any_access,
-             answer=list[dict[str, Any]]),
+    Endpoint(
+        "GET", f"{_AT}/roles", "Roles with what they allow: those of every journal, then its own by name.", read=_roles,
+        needs=_any_access, answer=list[dict[str, Any]], query=_LIST,
+    ),
     _write("POST", "/roles/{role}", "Define a role, or define it anew.", _define, body=RoleBody, check=_check_role,
            urn=_role, creates=True),
     _write("DELETE", "/roles/{role}", "Delete a role; its name never returns.", _end_role, urn=_role),

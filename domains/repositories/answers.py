@@ -1,14 +1,31 @@
 """What questions about repositories are answered with: values.
 
+Each says whether it is final: no event that arrives later can change it. An answer of now never is; one as at a point
+is, once the journal's partition of the repository has passed that point. So is an answer of now about branches as at a
+time alone (`main@2026-01-31T12:00Z`), but for the end of the whole repository.
 Source: docs/concepts.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 from .events import Block
+
+_T = TypeVar("_T")
+
+
+class AnswerList(list[_T]):
+    """A list that answers a question.
+
+    Attributes:
+        final: no event that arrives later can change it.
+    """
+
+    def __init__(self, values: Iterable[_T] = (), *, final: bool = False) -> None:
+        super().__init__(values)
+        self.final = final
 
 
 class RepositoryInfo(NamedTuple):
@@ -21,6 +38,7 @@ class RepositoryInfo(NamedTuple):
         storage_namespace: where the objects' bytes lie.
         created: position of its creation.
         members: branches and registered objects, transactions not counted.
+        final: no event that arrives later can change this answer.
     """
 
     urn: str
@@ -29,6 +47,7 @@ class RepositoryInfo(NamedTuple):
     storage_namespace: str
     created: int
     members: int
+    final: bool = False
 
 
 class BranchInfo(NamedTuple):
@@ -41,6 +60,7 @@ class BranchInfo(NamedTuple):
         staged_events, staged_rows: what is staged on it; it is dirty while there are any events.
         staging_digest: of that.
         logical_timestamp: of the last event that touched it.
+        final: no event that arrives later can change this answer.
     """
 
     urn: str
@@ -50,6 +70,7 @@ class BranchInfo(NamedTuple):
     staged_rows: int
     staging_digest: str
     logical_timestamp: int
+    final: bool = False
 
 
 class CommitInfo(NamedTuple):
@@ -65,6 +86,7 @@ class CommitInfo(NamedTuple):
         actor: who made it.
         event_time: when, in milliseconds UTC, as its emitter says.
         logical_timestamp: of its event.
+        final: no event that arrives later can change this answer: which commit it is. A commit itself never changes.
     """
 
     urn: str
@@ -77,6 +99,7 @@ class CommitInfo(NamedTuple):
     actor: str | None
     event_time: int
     logical_timestamp: int
+    final: bool = False
 
 
 class LogPage(NamedTuple):
@@ -85,10 +108,12 @@ class LogPage(NamedTuple):
     Attributes:
         items: the commits.
         before: asks for the next page; None after the last one.
+        final: no event that arrives later can change this answer.
     """
 
     items: tuple[CommitInfo, ...]
     before: int | None
+    final: bool = False
 
 
 class ObjectInfo(NamedTuple):
@@ -104,6 +129,7 @@ class ObjectInfo(NamedTuple):
         metadata: keys and values.
         mtime: milliseconds since 1970, UTC, or None.
         content: 32 hexadecimal digits that are equal where two objects are.
+        final: no event that arrives later can change this answer.
     """
 
     path: str
@@ -115,6 +141,7 @@ class ObjectInfo(NamedTuple):
     metadata: Mapping[str, str]
     mtime: int | None
     content: str
+    final: bool = False
 
 
 class PrefixInfo(NamedTuple):
@@ -129,10 +156,12 @@ class ListPage(NamedTuple):
     Attributes:
         items: objects, and common prefixes where a delimiter was given.
         after: asks for the next page; None after the last one.
+        final: no event that arrives later can change this answer.
     """
 
     items: tuple[ObjectInfo | PrefixInfo, ...]
     after: str | None
+    final: bool = False
 
     @property
     def objects(self) -> tuple[ObjectInfo, ...]:
@@ -178,10 +207,12 @@ class DiffPage(NamedTuple):
     Attributes:
         items: the paths.
         after: asks for the next page; None after the last one.
+        final: no event that arrives later can change this answer.
     """
 
     items: tuple[Difference, ...]
     after: str | None
+    final: bool = False
 
 
 class Conflict(NamedTuple):
@@ -210,6 +241,7 @@ class TreeInfo(NamedTuple):
         conflicts: of a merge: paths that both sides had changed; `conflicting` has the first 100.
         root: a hash of all paths and contents, which can be computed from a listing.
         content_id: a hash of root, message, metadata and the parents' content ids.
+        final: no event that arrives later can change this answer.
     """
 
     commit: str
@@ -222,3 +254,4 @@ class TreeInfo(NamedTuple):
     conflicting: tuple[Conflict, ...]
     root: str
     content_id: str
+    final: bool = False

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
 from ...schemas.arguments import check_seconds
-from ...schemas.errors import InvalidEventError, MissingExtraError, UnknownEntityError
-from ...schemas.limits import MAX_ENTRIES
+from ...schemas.errors import InvalidEventError, MetajournalError, MissingExtraError, UnknownEntityError
 from .events import (
     NO_STRATEGY,
     REFUSE,
@@ -29,8 +27,8 @@ from .events import (
     RepositoryDeleted,
 )
 from .merges import Merge, MergeOptions
-from .pieces import pieces
-from .questions import check_branch, check_paths, check_repository
+from .pieces import oversized, pieces, pieces_of_paths
+from .questions import check_branch, check_repository
 from .reads import ends_of, queries_of, settle
 from .transactions import Transaction, throw_away_name
 from .upkeep import RepositoryUpkeep
@@ -39,7 +37,7 @@ from .verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ...producers.receipts import Receipt
-    from .answers import BranchInfo, CommitInfo, RepositoryInfo
+    from .answers import AnswerList, BranchInfo, CommitInfo, RepositoryInfo
 
 WAIT_S: Final = 30.0
 """Seconds to wait for a verdict, and for the lake to hold what it speaks of."""
@@ -76,7 +74,7 @@ class RepositoriesClient:
             said: arguments of `emit`: actor, tenant, event_time, cause, expected.
         Raises:
             InputError, InvalidEventError: a name cannot be. Nothing was sent.
-            RejectedError: `exists`.
+            AlreadyThereError: there is one of that name. RejectedError: for another reason.
             OutcomeUnknownError: no verdict came in time.
         """
         repository = self[name]
@@ -86,21 +84,22 @@ class RepositoriesClient:
 
     def list(
         self, *, as_at: Point | None = None, tenant: str | None = None, timeout_s: float = WAIT_S
-    ) -> list[RepositoryInfo]:
+    ) -> AnswerList[RepositoryInfo]:
         """Every repository, by name.
 
         Args:
-            as_at: as the journal recorded it then (see `show`); None: now.
+            as_at: as the journal recorded it then (see `show`); None: now. Whether an event still to come can change
+                the answer, `.final` says.
             tenant: `journal.tenant` of the settings if None.
             timeout_s: seconds to wait until the lake holds what the journal holds now.
         Raises:
-            NotFinalError: the lake has not reached that point.
+            NotFinalError: the lake has not reached that position, or the time is in the future.
             NotYetVisibleError: the lake did not reach it in time.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         if as_at is None:
             settle(self._journal, timeout_s)
-            self._journal.wait(ends_of(self._journal), timeout_s=timeout_s)
+            self._journal.wait(ends_of(self._journal, timeout_s=timeout_s), timeout_s=timeout_s)
         return queries_of(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
 
 
@@ -131,13 +130,20 @@ class Repository(RepositoryUpkeep):
             paths: any number of them, without an empty segment.
             said: arguments of `emit`.
         Raises:
-            InvalidEventError: a path cannot be registered; what was sent before stays.
+            InvalidEventError: a path cannot be registered. What was sent before stays: `sent` says how many paths,
+                where there are some, and the faults count behind them. So does any other error of `emit`.
         """
-        return [self._journal.emit(ObjectsRegistered(self.urn, some), **said) for some in _chunks(paths)]
+        return self._sent(ObjectsRegistered, paths, said)
 
     def unregister(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
         """Make objects entities no longer. Arguments and errors as `register`."""
-        return [self._journal.emit(ObjectsUnregistered(self.urn, some), **said) for some in _chunks(paths)]
+        return self._sent(ObjectsUnregistered, paths, said)
+
+    def _sent(
+        self, event: type[ObjectsRegistered | ObjectsUnregistered], paths: Iterable[str], said: Mapping[str, Any]
+    ) -> list[Receipt]:
+        given = pieces_of_paths(paths, registered_in=self.name)
+        return _sent(given, lambda some: self._journal.emit(event(self.urn, some), **said))
 
     def transaction(
         self, branch: str, message: str = "", metadata: Mapping[str, str] | None = None, *, timeout_s: float = WAIT_S,
@@ -228,9 +234,13 @@ class Branch:
         Raises:
             InputError: they are no entries at all.
             InvalidEventError: an entry cannot be, with the faults of its event. What was sent before stays staged:
-                `sent` says how many entries, where there are some, and the faults count behind them.
+                `sent` says how many entries, where there are some, and the faults count behind them. So does any other
+                error of `emit`. Of a list the first event is sent once none of the entries exceeds an event by itself.
         """
-        return self._sent(ObjectsWritten, pieces(entries), said)
+        is_listed = isinstance(entries, list | tuple) and type(entries) is not Entry
+        if is_listed and (faults := oversized(entries)):
+            raise InvalidEventError(faults)
+        return self._staged(ObjectsWritten, pieces(entries), said)
 
     def delete(
         self, paths: str | Iterable[str], *, only_existing: bool = True, timeout_s: float = WAIT_S, **said: Any
@@ -238,56 +248,47 @@ class Branch:
         """Stage the deletion of a path, or of many: up to 1,000 an event.
 
         Paths at which the branch has nothing are left out, so what is already gone stages nothing. They are looked up
-        once everything that this client has sent before is acknowledged.
+        once everything that this client has sent before is acknowledged, or has failed.
 
         Args:
             paths: one path, or any number of them; each once in 1,000.
             only_existing: look them up; False: send all. So does a client without the extra `lake`, which cannot look.
                 A conflict whose path the destination has deleted is resolved by sending its deletion once more.
-            timeout_s: seconds to wait until what the journal holds now can be seen.
+            timeout_s: seconds to wait until what the journal holds now, and what this client has sent, can be seen.
             said: arguments of `emit`.
         Returns:
             The receipt of each event; none where nothing was there.
         Raises:
-            NotYetVisibleError: what the branch has could not be seen in time.
-            OutcomeUnknownError: what was sent before is not acknowledged. Others as `write`; what was sent before stays
-                staged.
+            NotYetVisibleError: what the branch has could not be seen in time. Others as `write`; what was sent before
+                stays staged.
         """
         if not only_existing:
-            return self._sent(ObjectsDeleted, _chunks(paths), said)
+            return self._staged(ObjectsDeleted, pieces_of_paths(paths), said)
         check_seconds("timeout_s", timeout_s)
         there = partial(self._existing, tenant=said.get("tenant"), timeout_s=timeout_s)
-        return self._sent(ObjectsDeleted, _chunks(paths), said, there)
+        return self._staged(ObjectsDeleted, pieces_of_paths(paths), said, there)
 
     def _existing(self, paths: list[str], tenant: str | None, timeout_s: float) -> list[str]:
         """Those of some paths that deleting changes, as far as that can be known."""
         if ObjectsDeleted(self.urn, paths).validate():
             return paths  # their event is refused, and says why
-        self._journal.flush()
         try:
             there = self.repository.existing(self.name, paths, tenant=tenant, timeout_s=timeout_s)
         except (MissingExtraError, UnknownEntityError):
             return paths
         return [path for path in paths if path in there]
 
-    def _sent(
+    def _staged(
         self, event: type[ObjectsWritten | ObjectsDeleted], given: Iterable[list[Any]], said: Mapping[str, Any],
-        chosen: Callable[[list[Any]], list[Any]] | None = None,
+        chosen: Callable[[list[Any]], list[Any]] = lambda some: some,
     ) -> list[Receipt]:  # fmt: skip
         """Send an event of each piece, or of what is chosen of it."""
-        receipts: list[Receipt] = []
-        sent = 0
-        for some in given:
-            wanted = some if chosen is None else chosen(some)
-            try:
-                receipts += [self._journal.emit(event(self.urn, wanted), **said)] if wanted else []
-            except InvalidEventError as error:
-                if not sent:
-                    raise
-                hint = f"Correct the listed fields, counted from number {sent:,} on; the {sent:,} in front stay staged."
-                raise InvalidEventError(error.faults, sent=sent, hint=hint) from None
-            sent += len(some)
-        return receipts
+
+        def send(some: list[Any]) -> Receipt | None:
+            wanted = chosen(some)
+            return self._journal.emit(event(self.urn, wanted), **said) if wanted else None
+
+        return _sent(given, send, "stay staged")
 
     def commit(
         self, message: str, metadata: Mapping[str, str] | None = None, *, expected_head: str | None = None,
@@ -356,7 +357,7 @@ class Branch:
         check_seconds("timeout_s", timeout_s)
         onto = destination if isinstance(destination, Branch) else self.repository.branch(destination)
         merge = self._merge(onto, MergeOptions(strategy, staged, message, metadata), said)
-        taken, into = self.info(tenant=merge.tenant), onto.info(tenant=merge.tenant)
+        taken, into = (one.info(tenant=merge.tenant, timeout_s=timeout_s) for one in (self, onto))
         merge.check_branches(taken, into, source_head, destination_head, staging_digest)
         heads = taken.head or "", into.head or ""
         merge.check_commits(*heads, max(taken.logical_timestamp, into.logical_timestamp), timeout_s)
@@ -385,7 +386,7 @@ class Branch:
             said: arguments of `emit`.
         Raises:
             InvalidEventError: an argument cannot be.
-            NotYetVisibleError, OutcomeUnknownError: as `delete`, of one path or a prefix.
+            NotYetVisibleError: as `delete`, of one path or a prefix.
         """
         check_seconds("timeout_s", timeout_s)
         event = BranchReset(self.urn, path, prefix, staging_digest, expected_head)
@@ -397,7 +398,6 @@ class Branch:
 
     def _emptied_by(self, path: str | None, prefix: str | None, tenant: str | None, timeout_s: float) -> str | None:
         """The digest of what is staged where a reset leaves nothing of it, as far as that can be known."""
-        self._journal.flush()
         try:
             return self.repository._emptied_by(self.name, path, prefix, tenant, timeout_s)
         except (MissingExtraError, UnknownEntityError):
@@ -429,11 +429,36 @@ CLIENT: Final = RepositoriesClient
 """What `journal.repositories` is."""
 
 
-def _chunks(paths: Any) -> Iterator[list[str]]:
-    """Paths in pieces that an event takes. Raises: InputError: they are no paths."""
-    rest = iter(check_paths(paths))
-    while some := list(islice(rest, MAX_ENTRIES)):
-        yield some
+def _sent(
+    given: Iterable[list[Any]], send: Callable[[list[Any]], Receipt | None], stays: str = "stay"
+) -> list[Receipt]:  # fmt: skip
+    """Send each piece; an error behind the first one says how many were sent.
+
+    Args:
+        send: one event of a piece; None where nothing of it is to be sent.
+        stays: what becomes of what was sent.
+    """
+    receipts: list[Receipt] = []
+    sent = 0
+    for some in given:
+        try:
+            receipt = send(some)
+        except MetajournalError as error:
+            if sent:
+                error.data = {**error.data, "sent": sent}
+                error.__dict__["sent"] = sent
+                error.advise(_behind(error, sent, stays))
+            raise
+        receipts += [] if receipt is None else [receipt]
+        sent += len(some)
+    return receipts
+
+
+def _behind(error: MetajournalError, sent: int, stays: str) -> str:
+    """The next step after an error behind some that were sent."""
+    if isinstance(error, InvalidEventError):
+        return f"Correct the listed fields, counted from number {sent:,} on; the {sent:,} in front {stays}."
+    return f"{error.hint} Go on from number {sent:,}; the {sent:,} in front {stays}."
 
 
 def _tenant(journal: ConnectedJournal, tenant: str | None) -> str:

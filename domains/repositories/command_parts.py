@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ...terminal.exits import FINE, PROBLEM
-from ...terminal.rendering import console, print_json, print_line, shortened, verdict
+from ...terminal.rendering import console, note, print_json, print_line, shortened, verdict
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,6 +40,21 @@ def repository_named(journal: ConnectedJournal, name: str) -> Repository:
 def said_by(actor: str | None) -> dict[str, Any]:
     """The arguments of `emit` that `--actor` gives."""
     return {} if actor is None else {"actor": actor}
+
+
+def asks_then(at: Any, *refs: str) -> bool:
+    """Whether a point is asked about, or a branch as at a time: then the answer tells whether it is final."""
+    from .questions import Ref
+
+    return at is not None or any(Ref.of(ref).until_ms is not None for ref in refs)
+
+
+def note_if_not_final(final: bool, *, asked: bool) -> None:
+    """Say of an answer as at a time that events still to come can change it."""
+    from .questions import NOT_FINAL
+
+    if asked and not final:
+        note(NOT_FINAL)
 
 
 def tell_outcomes(receipts: Iterable[Receipt], as_json: bool) -> int:

@@ -18,7 +18,9 @@ from .command_parts import (
     SHORT,
     actor_option,
     as_at_option,
+    asks_then,
     expected_head_option,
+    note_if_not_final,
     repository_named,
     said_by,
     show_table,
@@ -91,11 +93,14 @@ def delete(given: Options, /, name: str, actor: str | None, as_json: bool) -> in
 def list_(given: Options, /, as_at: str | None, as_json: bool) -> int:
     """List the repositories."""
     from ...values import point
-    from .values import repository_json
+    from .values import repository_json, with_final
 
     at = point(as_at) if as_at else None
+    asked = at is not None
     with given.journal() as journal:
-        shown = [repository_json(one) for one in cast("WithRepositories", journal).repositories.list(as_at=at)]
+        found = cast("WithRepositories", journal).repositories.list(as_at=at)
+    shown = [with_final(repository_json(one), found.final, asked=asked) for one in found]
+    note_if_not_final(found.final, asked=asked)  # with --json, too: there may be no repository to tell it
     if as_json:
         print_json(shown)
         return FINE
@@ -147,15 +152,17 @@ def branch(
 def branches(given: Options, /, repository: str, transactions: bool, as_at: str | None, as_json: bool) -> int:
     """List the branches of a repository, with their heads and what is staged on them."""
     from ...values import point
-    from .values import branch_json
+    from .values import branch_json, with_final
 
     at = point(as_at) if as_at else None
+    asked = at is not None
     with given.journal() as journal:
         found = repository_named(journal, repository).branches(transactions=transactions, as_at=at)
-    shown = [branch_json(one) for one in found]
+    shown = [with_final(branch_json(one), found.final, asked=asked) for one in found]
     if as_json:
         print_json(shown)
         return FINE
+    note_if_not_final(found.final, asked=asked)
     rows = [(one["name"], (one["head"] or "-")[:SHORT], _staged(one)) for one in shown]
     return show_table(table(["branch", "head", "staged"], rows) if rows else None, "no branches")
 
@@ -175,11 +182,12 @@ def write(given: Options, /, repository: str, branch: str, file: str, actor: str
     """
     from ...schemas.errors import Fault, InvalidEventError
     from .events import entry_faults
+    from .pieces import size_faults
 
     entries = []
     lines: dict[str, int] = {}
     for number, entry in _entries(file):
-        faults = entry_faults(f"line {number}", entry)
+        faults = entry_faults(f"line {number}", entry) or size_faults(f"line {number}", entry)
         if not faults and (earlier := lines.setdefault(entry.path, number)) != number:
             faults = [Fault(f"line {number}.path", f"is that of line {earlier}: give each path once")]
         if faults:
@@ -290,16 +298,18 @@ def log(
     Without REF, those of the default branch.
     """
     from ...values import point
-    from .values import log_json
+    from .values import log_json, with_final
 
     at = point(as_at) if as_at else None
+    asked = asks_then(at, *([] if ref is None else [ref]))
     with given.journal() as journal:
         repo = repository_named(journal, repository)
         page = repo.log(ref or repo.info(as_at=at).default_branch, limit=limit, before=before, as_at=at)
-    shown = log_json(page)
+    shown = with_final(log_json(page), page.final, asked=asked)
     if as_json:
         print_json(shown)
         return FINE
+    note_if_not_final(page.final, asked=asked)
     rows = [
         (one["id"][:SHORT], time_text(one["event_time"]), one["actor"] or "-", shortened(_subject(one["message"]), 60))
         for one in shown["commits"]

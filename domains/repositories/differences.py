@@ -44,6 +44,7 @@ class Differences:
         between: Sequence[Level] | None = None,
     ) -> None:
         shared = shared_levels(left, right)
+        self._final = moment.bounds.final
         self._below = LevelRows(moment, left[:shared], kept)
         self._sides = [LevelRows(moment, side[shared:], kept) for side in (left, right)]
         own = [*left[shared:], *right[shared:]] if between is None else between
@@ -61,8 +62,8 @@ class Differences:
         for paths in self._paths(prefix, after, limit):
             found += self._compared(paths, limit + 1 - len(found))
             if len(found) > limit:
-                return DiffPage(tuple(found[:limit]), found[limit - 1].path)
-        return DiffPage(tuple(found), None)
+                return DiffPage(tuple(found[:limit]), found[limit - 1].path, self._final)
+        return DiffPage(tuple(found), None, self._final)
 
     def _paths(self, prefix: str, after: str, limit: int) -> Iterator[pl.Series]:
         """The paths that can differ, in their order, some at a time."""

@@ -1,7 +1,8 @@
 """Refused decisions on repositories, each with the data to act on.
 
 The rules refuse an event that is in the log; what the client knows to be refused it does not send: then `position` is
-None. Either way the class is the same, so one `except` serves both. Source: docs/concepts.md.
+None. Either way the class is the same, so one `except` serves both: also of a receipt's outcome, whose
+`raise_if_rejected` asks `refusal` here. Source: docs/concepts.md.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from ...schemas.errors import OutcomeUnknownError, RejectedError
+from ...schemas.errors import MetajournalError, OutcomeUnknownError, RejectedError, UnknownEntityError
 from .answers import Conflict
 
 MOST_CONFLICTS: Final = 100
@@ -22,9 +23,60 @@ class RefusedError(RejectedError):
     CODE = "refused"
 
     def __init__(self, message: str, *, detail: Any = None, position: Any = None, **data: Any) -> None:
-        super(RejectedError, self).__init__(
-            message, reason=self.CODE, detail=data if detail is None else detail, position=position, **data
+        MetajournalError.__init__(
+            self, message, reason=self.CODE, detail=data if detail is None else detail, position=position, **data
         )
+
+
+class NotThereError(RefusedError, UnknownEntityError):
+    """The repository, branch or commit that an event speaks of is not there: an `UnknownEntityError` in the log."""
+
+    CODE = "unknown-entity"
+    HINT = "Create it first, or check its name."
+    urn: str
+
+    def __init__(self, entity: str, position: Any = None) -> None:
+        RefusedError.__init__(
+            self, f"There is no entity {entity}.", detail={"entity": entity}, urn=entity, position=position
+        )
+
+
+class AlreadyThereError(RefusedError):
+    """A repository or branch of that name exists."""
+
+    CODE = "exists"
+    HINT = "Choose another name, or use what is there."
+    entity: str
+
+    def __init__(self, entity: str, position: Any = None) -> None:
+        super().__init__(f"{entity} exists already.", entity=entity, position=position)
+
+
+class ProtectedBranchError(RefusedError):
+    """The default branch of a repository cannot be deleted."""
+
+    CODE = "protected"
+    HINT = "The default branch stays as long as its repository."
+    branch: str
+
+    def __init__(self, branch: str, position: Any = None) -> None:
+        super().__init__(f"{branch} is the default branch of its repository.", branch=branch, position=position)
+
+
+class TooManyMembersError(RefusedError):
+    """A repository would have more branches and registered objects than it may."""
+
+    CODE = "too-many"
+    HINT = "Delete branches, or unregister objects, first."
+    repository: str
+    members: int
+    limit: int
+
+    def __init__(self, repository: str, members: int, limit: int, position: Any = None) -> None:
+        super().__init__(
+            f"{repository} has {members:,} branches and registered objects; the limit is {limit:,}.",
+            repository=repository, members=members, limit=limit, position=position,
+        )  # fmt: skip
 
 
 class StaleHeadError(RefusedError):
@@ -193,6 +245,10 @@ def _shown(commit: str) -> str:
 
 
 _BY_REASON: Final[Mapping[str, tuple[Callable[..., RefusedError], tuple[str, ...]]]] = {
+    NotThereError.CODE: (NotThereError, ("entity",)),
+    AlreadyThereError.CODE: (AlreadyThereError, ("entity",)),
+    ProtectedBranchError.CODE: (ProtectedBranchError, ("branch",)),
+    TooManyMembersError.CODE: (TooManyMembersError, ("repository", "members", "limit")),
     StaleHeadError.CODE: (StaleHeadError, ("branch", "expected", "found")),
     StaleStagingError.CODE: (StaleStagingError, ("branch", "expected", "found")),
     DirtyBranchError.CODE: (DirtyBranchError, ("branch", "staged_events", "staged_rows")),

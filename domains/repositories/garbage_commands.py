@@ -10,7 +10,7 @@ import click
 
 from ...terminal.exits import FINE
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, print_json, print_line, table, time_text
+from ...terminal.rendering import console, is_plain, note, print_json, print_line, print_plain, table, time_text
 from .command_parts import repository_named
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class _Age(click.ParamType[int]):
     "--list",
     "listed",
     type=click.Choice(_LISTS),
-    help="List these instead of counting, one per line; with --json all that is known of each.",
+    help="List these instead of counting, one per line; with --json all that is known of each. Addresses that do not "
+    "print exactly as they are, such as those with a line end, are listed with --json alone.",
 )
 @json_option
 @options
@@ -106,14 +107,27 @@ def _told(plan: GarbagePlan, listed: str, as_json: bool) -> int:
     from .values import garbage_item_json
 
     found: Iterable[Any] = getattr(plan, listed)()
+    if not as_json and listed == "addresses":
+        return _addresses(block.address for block in found)
     for one in found:
         print_json(garbage_item_json(one)) if as_json else print_line(_line(listed, one))
     return FINE
 
 
+def _addresses(addresses: Iterable[str]) -> int:
+    """Addresses, one per line, each exactly as it is: whoever deletes what is listed here deletes nothing else."""
+    left_out = 0
+    for address in addresses:
+        if is_plain(address):
+            print_plain(address)
+        else:
+            left_out += 1
+    if left_out:
+        note(f"Left out, since a line cannot show them exactly as they are: {left_out:,}. Use --json, which lists all.")
+    return FINE
+
+
 def _line(listed: str, one: Any) -> str:
-    if listed == "addresses":
-        return str(one.address)
     if listed == "layers":
         return f"{one.layer}  {one.rows:,} paths  named by {one.commits:,} reachable commits"
     if listed == "commits":

@@ -20,7 +20,7 @@ from .events import EVENTS, RepositoryCreated, RepositoryDeleted
 from .questions import MOST_PAGE, PAGE, Ref, check_repository
 from .reads import RepositoryReads, queries_of
 from .urns import branch_urn, commit_urn, repository_urn
-from .values import branch_json, commit_json, diff_json, list_json, repository_json
+from .values import branch_json, commit_json, diff_json, list_json, repository_json, with_final
 
 if TYPE_CHECKING:
     from .answers import RepositoryInfo
@@ -29,6 +29,7 @@ WAIT_S: Final = 5.0
 """Seconds that a thread waits until all can be seen that the journal holds; longer ones are asked for again."""
 _AT: Final = "/api/v1/repositories"
 _ANSWER: Final = dict[str, Any]
+_REFS: Final = ("ref", "left", "right")
 _MEMBERS: Final = ("branch", "object")
 """Kinds of what a repository has by name."""
 
@@ -48,11 +49,12 @@ def repositories_of(journal: WithRepositories, request: Request) -> Answer:
     as_at = points_of(request.query, of_facts=False).get("as_at")
     found = queries_of(journal).repositories(request.tenant, as_at=as_at)
     page, following = _page_of(found, request)
-    return Answer([_told(one, request) for one in page], next=following)
+    return _answered([_told(one, request) for one in page], found.final, request, following)
 
 
 def repository_of(journal: WithRepositories, request: Request) -> Answer:
-    return Answer(_told(_asked(journal, request).info(**_point(journal, request)), request))
+    found = _asked(journal, request).info(**_point(journal, request))
+    return _answered(_told(found, request), found.final, request)
 
 
 def _told(repository: RepositoryInfo, request: Request) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def branches_of(journal: WithRepositories, request: Request) -> Answer:
     transactions = request.choice("transactions", ("true", "false"), "false") == "true"
     found = _asked(journal, request).branches(transactions=transactions, **_point(journal, request))
     page, following = _page_of(found, request)
-    return Answer([branch_json(one) for one in page], next=following)
+    return _answered([branch_json(one) for one in page], found.final, request, following)
 
 
 def log_of(journal: WithRepositories, request: Request) -> Answer:
@@ -84,7 +86,7 @@ def log_of(journal: WithRepositories, request: Request) -> Answer:
     )  # fmt: skip
     commits = [{**commit_json(one), "branch": _shown(one.urn, one.branch, request)} for one in page.items]
     following = None if page.before is None else {"cursor": str(page.before)}
-    return Answer({"commits": commits, "before": page.before}, next=following)
+    return _answered({"commits": commits, "before": page.before}, page.final, request, following)
 
 
 def objects_of(journal: WithRepositories, request: Request) -> Answer:
@@ -93,7 +95,7 @@ def objects_of(journal: WithRepositories, request: Request) -> Answer:
         _text(request, "ref"), prefix=query.get("prefix", ""), delimiter=query.get("delimiter"),
         after=query.get("cursor"), limit=_limit(request), **_point(journal, request),
     )  # fmt: skip
-    return Answer(list_json(page), next=_following(page.after))
+    return _answered(list_json(page), page.final, request, _following(page.after))
 
 
 def diff_of(journal: WithRepositories, request: Request) -> Answer:
@@ -102,7 +104,18 @@ def diff_of(journal: WithRepositories, request: Request) -> Answer:
         _text(request, "left"), _text(request, "right"), prefix=query.get("prefix", ""), after=query.get("cursor"),
         limit=_limit(request), **_point(journal, request),
     )  # fmt: skip
-    return Answer(diff_json(page), next=_following(page.after))
+    return _answered(diff_json(page), page.final, request, _following(page.after))
+
+
+def _answered(
+    value: Any, final: bool, request: Request, following: Mapping[str, str] | None = None
+) -> Answer:  # fmt: skip
+    """An answer; of a point or a time it says whether later events can change it, in a header and where it has room."""
+    refs = (Ref.of(request.query[name]) for name in _REFS if request.query.get(name))
+    if "as_at" not in request.query and all(ref.until_ms is None for ref in refs):
+        return Answer(value, next=following)
+    shown = with_final(value, final, asked=True) if isinstance(value, dict) else value
+    return Answer(shown, headers={"Metajournal-Final": str(final).lower()}, next=following)
 
 
 # --- what a request asks

@@ -101,12 +101,17 @@ class LevelRows:
         moment: what is seen.
         levels: the lowest first.
         kept: layers that are in memory, and where more are put.
+
+    Attributes:
+        levels: as given.
+        final: no event that arrives later can change what an answer makes of them.
     """
 
     def __init__(self, moment: Moment, levels: Sequence[Level], kept: KeptLayers | None = None) -> None:
         self._moment = moment
         self._kept = kept
         self.levels = levels
+        self.final = moment.bounds.final
         self._depths = {table: self._depths_of(table) for table in NUMBER}
         self._groups: dict[str, Groups] = {}
         self._parts: list[Part] = []

@@ -166,22 +166,23 @@ def _page(rows: LevelRows, objects: pl.DataFrame, prefixes: set[str], asked: Lis
     shown = objects.filter(pl.col("path") <= told[-1]) if told else objects.clear()
     infos = {info.path: info for info in infos_of(rows, shown)}
     items = tuple(PrefixInfo(name) if name in prefixes else infos[name] for name in told)
-    return ListPage(items, told[-1] if len(names) > len(told) else None)
+    return ListPage(items, told[-1] if len(names) > len(told) else None, rows.final)
 
 
 def infos_of(rows: LevelRows, places: pl.DataFrame) -> list[ObjectInfo]:
     """The objects at places that were read, by path."""
     if not places.height:
         return []
-    return [_info(*row) for row in rows.whole(places, OF_INFO).select("path", *OF_INFO).iter_rows()]
+    found = rows.whole(places, OF_INFO).select("path", *OF_INFO)
+    return [_info(rows.final, *row) for row in found.iter_rows()]
 
 
 def _info(
-    path: str, size: int, checksum: str, address: str | None, blocks: str | None, content_type: str | None,
+    final: bool, path: str, size: int, checksum: str, address: str | None, blocks: str | None, content_type: str | None,
     metadata: str | None, mtime_ms: int | None, content: bytes,
 ) -> ObjectInfo:  # fmt: skip
     made: Sequence[Any] = orjson.loads(blocks) if blocks else ()
     return ObjectInfo(
         path, size, checksum, address, tuple(Block(*block) for block in made), content_type,
-        orjson.loads(metadata) if metadata else {}, mtime_ms, content.hex(),
+        orjson.loads(metadata) if metadata else {}, mtime_ms, content.hex(), final,
     )  # fmt: skip

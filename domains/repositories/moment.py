@@ -22,8 +22,10 @@ from ...lake.ranges import literal
 from ...lake.table import quoted
 from ...lake.views.table import TableView
 from ...lake.views.views import View
+from ...schemas.errors import UnknownEntityError
 from ...schemas.positions import Position
 from .layers import as_frame
+from .questions import NOT_FINAL
 from .urns import repository_urn
 
 MOST_NEWER: Final = 50_000
@@ -55,7 +57,7 @@ class Moment:
 
     Attributes:
         view: the lake's tables.
-        bounds: how much of them.
+        bounds: how much of them; `final` as of the answer to the question.
         tenant, repo: whose; the repository's name.
         partition: the journal partition of the repository.
         newer: rows that stand at or above the bound, of the tables that have such.
@@ -83,6 +85,30 @@ class Moment:
         """The system time up to which the lake is seen, microseconds UTC; None: whatever it holds."""
         until_ms = self.bounds.until_ms.get(self.partition)
         return None if until_ms is None else until_ms * _US
+
+    def has_passed(self, time_ms: int) -> bool:
+        """Whether what is known of the journal has passed a time: no event that arrives later can be of it.
+
+        Args:
+            time_ms: milliseconds UTC.
+        """
+        newer = self.newer.get("branches")  # every event that was accepted has a row there
+        if newer is not None and (newer["system_time"].dt.epoch("ms") > time_ms).any():
+            return True
+        return self.view.journal.clock((self.bounds.topic, self.partition)) > time_ms
+
+    def unknown(self, urn: str, message: str | None = None, *, hint: str, of_time: bool = False) -> UnknownEntityError:
+        """The error of what is not there; it says whether that is final.
+
+        Args:
+            of_time: it was asked for as at a time; so it was where the lake is seen up to one.
+        """
+        return UnknownEntityError(urn, message, hint=self.advice(hint, of_time=of_time), final=self.bounds.final)
+
+    def advice(self, hint: str, *, of_time: bool = False) -> str:
+        """The next step after an error, in front of it that it is not final where that is so."""
+        is_open = not self.bounds.final and (of_time or self.until_us is not None)
+        return f"{NOT_FINAL} {hint}" if is_open else hint
 
     @property
     def derived_below(self) -> int:

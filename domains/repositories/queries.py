@@ -8,6 +8,7 @@ Source: docs/concepts.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -19,11 +20,12 @@ from ...lake.queries import KEPT_BYTES, Queries, Seen
 from ...lake.selecting import select_rows
 from ...lake.tables import Lake
 from ...lake.views.views import Views, asked_anew
-from ...schemas.errors import NotYetVisibleError, UnavailableError, UnknownEntityError
+from ...schemas.errors import NotYetVisibleError, UnavailableError
 from ...schemas.hashing import partition_of, record_key
 from ...schemas.positions import epoch_of, position
 from ...schemas.topics import TopicNames
 from .answers import (
+    AnswerList,
     BranchInfo,
     CommitInfo,
     Conflict,
@@ -88,16 +90,17 @@ class RepositoryQueries(Queries):
     # Repositories
 
     @asked_anew
-    def repositories(self, tenant: str, *, as_at: At | None = None) -> list[RepositoryInfo]:
+    def repositories(self, tenant: str, *, as_at: At | None = None) -> AnswerList[RepositoryInfo]:
         """Every repository, by name.
 
         Args:
             as_at: as the journal recorded it then (see `cuts.At`); None: now.
         Raises:
-            NotFinalError: the lake has not reached that point.
+            NotFinalError: the lake has not reached that position, or the time is in the future.
             UnavailableError: there is no lake, or no repository has joined it.
         """
         seen = self._seen(as_at)
+        final = seen.bounds.final
         statement = f"""
             select urn, created, members from (
                 select *, {_AGE} as age from rows where {seen.bounds.sql()} and starts_with(urn, 'repo:'))
@@ -105,15 +108,16 @@ class RepositoryQueries(Queries):
         rows = select_rows(seen.view, "branches", {"tenant": tenant}, statement)
         refs = {urn: (created, members) for urn, created, members in rows}
         if not refs:
-            return []
+            return AnswerList(final=final)
         statement = f"""select urn, name, record from (
                 select urn, name, record, {_AGE} as age from rows where {seen.bounds.sql()})
             where age = 1 order by urn"""
         rows = select_rows(seen.view, "entities", {"tenant": tenant, "urn": [*refs]}, statement)
-        made = []
+        made: AnswerList[RepositoryInfo] = AnswerList(final=final)
         for urn, name, text in rows:
             record = orjson.loads(text)
-            made.append(RepositoryInfo(urn, name, record["default_branch"], record["storage_namespace"], *refs[urn]))
+            info = RepositoryInfo(urn, name, record["default_branch"], record["storage_namespace"], *refs[urn], final)
+            made.append(info)
         return made
 
     @asked_anew
@@ -139,15 +143,16 @@ class RepositoryQueries(Queries):
     def branches(
         self, tenant: str, name: str, *, transactions: bool = False, as_at: At | None = None,
         ahead: NewerRows | None = None,
-    ) -> list[BranchInfo]:  # fmt: skip
+    ) -> AnswerList[BranchInfo]:  # fmt: skip
         """The branches of a repository, by name.
 
         Args:
             transactions: also those of transactions.
             as_at, ahead: as of `repository`, and its errors.
         """
-        found = self._refs(tenant, name, as_at, ahead).branches()
-        return [row for row in found if transactions or not row.name.startswith(TRANSACTION)]
+        refs = self._refs(tenant, name, as_at, ahead)
+        found = (row for row in refs.branches() if transactions or not row.name.startswith(TRANSACTION))
+        return AnswerList(found, final=refs.final)
 
     @asked_anew
     def branch(
@@ -172,20 +177,20 @@ class RepositoryQueries(Queries):
             InputError: the ref is ambiguous or has no commit, or `limit` cannot be. Others as `repository`.
         """
         check_limit(limit)
-        refs = self._refs(tenant, name, as_at, ahead)
+        refs = self._refs(tenant, name, as_at, ahead, ref)
         graph, head = refs.graph, refs.graph.number_of(refs.commit(ref))
         assert head is not None  # it was found
         numbers = (one for one in graph.history(head) if before is None or graph.places[one] < before)
         found = [graph.id_of(one) for one in islice(numbers, limit + 1)]
         items = refs.commits(found[:limit])
-        return LogPage(items, items[-1].logical_timestamp if len(found) > limit else None)
+        return LogPage(items, items[-1].logical_timestamp if len(found) > limit else None, refs.final)
 
     @asked_anew
     def commit(
         self, tenant: str, name: str, ref: Ref, *, as_at: At | None = None, ahead: NewerRows | None = None
     ) -> CommitInfo:
         """The commit that a ref names. Raises: as `log`."""
-        refs = self._refs(tenant, name, as_at, ahead)
+        refs = self._refs(tenant, name, as_at, ahead, ref)
         (found,) = refs.commits([refs.commit(ref)])
         return found
 
@@ -201,13 +206,13 @@ class RepositoryQueries(Queries):
     def merge_bases(
         self, tenant: str, name: str, left: Ref, right: Ref, *, as_at: At | None = None,
         ahead: NewerRows | None = None,
-    ) -> list[str]:  # fmt: skip
+    ) -> AnswerList[str]:  # fmt: skip
         """The best common ancestors of two refs, as git has them: ids, the newest first. Raises: as `log`."""
-        refs = self._refs(tenant, name, as_at, ahead)
+        refs = self._refs(tenant, name, as_at, ahead, left, right)
         graph = refs.graph
         sides = [graph.number_of(refs.commit(ref)) for ref in (left, right)]
         bases = merge_bases(graph.parents, *[[one] for one in sides if one is not None])
-        return [graph.id_of(one) for one in bases]
+        return AnswerList(map(graph.id_of, bases), final=refs.final)
 
     # Contents
 
@@ -221,15 +226,16 @@ class RepositoryQueries(Queries):
             UnknownEntityError: there is no such object, ref or repository.
             NotYetVisibleError: what the ref contains is not known yet. Others as `log`.
         """
-        moment = self._moment(tenant, name, as_at, ahead)
+        moment = self._moment(tenant, name, as_at, ahead, ref)
         rows = LevelRows(moment, self._levels(moment, ref))
         places = rows.at(pl.Series("path", [path]), []).filter(~pl.col("deleted"))
         for info in infos_of(rows, places):
             return info
-        raise UnknownEntityError(
+        raise moment.unknown(
             f"{name}/{ref.text}/{path}",
             f"{name} has no object {path} at {ref.text}.",
             hint=f"`metajournal repo ls {name} {ref.text}` lists its objects.",
+            of_time=ref.until_ms is not None,
         )
 
     @asked_anew
@@ -294,7 +300,7 @@ class RepositoryQueries(Queries):
             check_prefix("prefix", prefix), check_delimiter(delimiter), check_prefix("after", after),
             check_limit(limit),
         )  # fmt: skip
-        moment = self._moment(tenant, name, as_at, ahead)
+        moment = self._moment(tenant, name, as_at, ahead, ref)
         return listed(LevelRows(moment, self._levels(moment, ref)), asked)
 
     @asked_anew
@@ -313,7 +319,7 @@ class RepositoryQueries(Queries):
         """
         prefix, after = check_prefix("prefix", prefix), check_prefix("after", after)
         check_limit(limit)
-        moment = self._moment(tenant, name, as_at, ahead)
+        moment = self._moment(tenant, name, as_at, ahead, left, right)
         targets = [self._target(moment, ref) for ref in (left, right)]
         contents = Contents(moment, self._layers)
         between = contents.changed(targets[0].commit, targets[1].commit)
@@ -333,12 +339,12 @@ class RepositoryQueries(Queries):
         Raises:
             NotYetVisibleError: it is not known yet. Others as `log`.
         """
-        moment = self._moment(tenant, name, as_at, ahead)
+        moment = self._moment(tenant, name, as_at, ahead, ref)
         commit = Refs(moment, self._graphs, self._rows).commit(ref)
         made = made_of(moment, [commit]).get(commit)
         if made is None:
             raise Contents(moment, self._layers).not_made(commit)
-        return _tree(commit, made)
+        return _tree(commit, made, moment.bounds.final)
 
     @asked_anew
     def outlook(
@@ -357,7 +363,7 @@ class RepositoryQueries(Queries):
         """
         moment = self._moment(tenant, name, None, ahead)
         refs = Refs(moment, self._graphs)
-        resolved = None if resolving is None else refs.target(Ref.of(resolving)).area
+        resolved = None if resolving is None else refs.contents_of(resolving).area
         return Outlooks(moment, refs.graph, Contents(moment, self._layers)).of(source, destination, resolved)
 
     @asked_anew
@@ -385,11 +391,26 @@ class RepositoryQueries(Queries):
 
     # What is seen
 
-    def _refs(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Refs:
-        return Refs(self._moment(tenant, name, as_at, ahead), self._graphs, self._rows)
+    def _refs(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None, *refs: Ref) -> Refs:
+        return Refs(self._moment(tenant, name, as_at, ahead, *refs), self._graphs, self._rows)
 
-    def _moment(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Moment:
-        """What a question sees. Raises: NotYetVisibleError: the lake lacks more than `ahead` has."""
+    def _moment(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None, *refs: Ref) -> Moment:
+        """What a question sees.
+
+        Args:
+            refs: those that it is about, and nothing else of the repository.
+        Raises:
+            NotYetVisibleError: the lake lacks more than `ahead` has.
+        """
+        moment = self._moment_of(tenant, name, as_at, ahead)
+        if as_at is None:
+            final = bool(refs) and all(ref.until_ms is not None and moment.has_passed(ref.until_ms) for ref in refs)
+        else:
+            until_ms = moment.bounds.until_ms.get(moment.partition)
+            final = until_ms is None or moment.has_passed(until_ms)
+        return replace(moment, bounds=replace(moment.bounds, final=final))
+
+    def _moment_of(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Moment:
         seen = self._seen(as_at)
         count = self._partitions if isinstance(self._partitions, int) else self._partitions[self._topic]
         partition = partition_of(record_key(tenant, str(repository_urn(name))), count)
@@ -416,9 +437,9 @@ class RepositoryQueries(Queries):
         return seen
 
 
-def _tree(commit: str, made: Made) -> TreeInfo:
+def _tree(commit: str, made: Made, final: bool) -> TreeInfo:
     conflicts = tuple(Conflict(*one) for one in orjson.loads(made.conflicting))
     return TreeInfo(
         commit, made.objects, made.size_bytes, made.added, made.changed, made.removed, made.conflicts, conflicts,
-        made.root, made.content_id,
+        made.root, made.content_id, final,
     )  # fmt: skip

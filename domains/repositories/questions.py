@@ -23,6 +23,10 @@ _FORMS: Final = (
     "A ref is a branch (main; main@ without what is staged; main@2026-01-31T12:00Z as it was then), a commit's id or "
     "the beginning of one, each also followed by ~2 or ^1."
 )
+NOT_FINAL: Final = (
+    "This is not final: the lake has not seen a later event there yet, so an earlier one may still arrive."
+)
+"""Of an answer as at a time."""
 _PATHS: Final = "Paths have 1 to 1,024 bytes of UTF-8 without NUL."
 
 

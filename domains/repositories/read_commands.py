@@ -6,15 +6,13 @@ characters, tabs and line ends visible.
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
 from ...schemas.times import time_shown
 from ...terminal.exits import FINE
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, fields, named, print_json, print_line, shortened, table
-from .command_parts import as_at_option, limit_option, repository_named, show_table
+from ...terminal.rendering import console, fields, named, print_json, print_more, shortened, table
+from .command_parts import as_at_option, asks_then, limit_option, note_if_not_final, repository_named, show_table
 
 _after = click.option("--after", metavar="PATH", help="Continue where an earlier answer ended.")
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
@@ -49,17 +47,19 @@ def ls(
     A branch is listed with what is staged on it; `main@` is what it has committed.
     """
     from ...values import point
-    from .values import list_json
+    from .values import list_json, with_final
 
     at = point(as_at) if as_at else None
+    asked = asks_then(at, ref)
     with given.journal() as journal:
         page = repository_named(journal, repository).list(
             ref, prefix=prefix, delimiter=None if recursive else delimiter, after=after, limit=limit, as_at=at
         )
-    shown = list_json(page)
+    shown = with_final(list_json(page), page.final, asked=asked)
     if as_json:
         print_json(shown)
         return FINE
+    note_if_not_final(page.final, asked=asked)
     rows = [
         (named(one["path"]), f"{one['size']:,}", shortened(one["checksum"], 16), _time(one["mtime"]))
         if one["type"] == "object"
@@ -81,14 +81,17 @@ def ls(
 def get(given: Options, /, repository: str, ref: str, path: str, as_at: str | None, as_json: bool) -> int:
     """Show one object of REF: size, checksum, where it lies, metadata."""
     from ...values import point
-    from .values import object_json
+    from .values import object_json, with_final
 
     at = point(as_at) if as_at else None
+    asked = asks_then(at, ref)
     with given.journal() as journal:
-        shown = object_json(repository_named(journal, repository).get(ref, path, as_at=at))
+        found = repository_named(journal, repository).get(ref, path, as_at=at)
+    shown = object_json(found)
     if as_json:
-        print_json(shown)
+        print_json(with_final(shown, found.final, asked=asked))
         return FINE
+    note_if_not_final(found.final, asked=asked)
     console().print(fields([(key, _text(key, value)) for key, value in shown.items() if value not in (None, [], {})]))
     return FINE
 
@@ -120,17 +123,19 @@ def diff(
     `diff REPOSITORY main@ main` is what the next commit would change.
     """
     from ...values import point
-    from .values import diff_json
+    from .values import diff_json, with_final
 
     at = point(as_at) if as_at else None
+    asked = asks_then(at, left, right)
     with given.journal() as journal:
         page = repository_named(journal, repository).diff(
             left, right, prefix=prefix, after=after, limit=limit, as_at=at
         )
-    shown = diff_json(page)
+    shown = with_final(diff_json(page), page.final, asked=asked)
     if as_json:
         print_json(shown)
         return FINE
+    note_if_not_final(page.final, asked=asked)
     rows = [(_SIGNS[one["change"]], named(one["path"]), _sizes(one["left"], one["right"])) for one in shown["items"]]
     show_table(table(["", "path", "bytes"], rows) if rows else None, "no differences")
     return _more(page.after)
@@ -138,7 +143,7 @@ def diff(
 
 def _more(after: str | None) -> int:
     if after is not None:
-        print_line(f"more: --after {shlex.quote(after)}", "dim")
+        print_more("--after", after)
     return FINE
 
 

@@ -2,7 +2,8 @@
 process has emitted before.
 
 A follower gives the rows that the lake lacks; where it stands back, and for a command that does not stay, the lake is
-waited for. As at a point nobody is waited for: the lake holds it, or says that it does not yet.
+waited for. As at a point nobody is waited for: the lake holds it, or says that it does not yet. As at a time it may
+lack events of then: such an answer is not `final`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ...lake.cuts import At
     from ...lake.reading import LakeReader
     from .answers import (
+        AnswerList,
         BranchInfo,
         CommitInfo,
         Difference,
@@ -74,13 +76,14 @@ class RepositoryReads:
         """What it is.
 
         Args:
-            as_at: as the journal recorded it then (see `show`); None: now.
+            as_at: as the journal recorded it then (see `show`); None: now. Whether an event still to come can change
+                the answer, `.final` says, of every answer here; of what is not there the error does.
             tenant: `journal.tenant` of the settings if None.
             timeout_s: seconds to wait until everything that the journal holds now, and that this process has emitted,
                 can be seen.
         Raises:
             UnknownEntityError: it does not exist (then).
-            NotFinalError: the lake has not reached that point.
+            NotFinalError: the lake has not reached that position, or the time is in the future.
             NotYetVisibleError: what the journal holds could not be seen in time.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
@@ -95,7 +98,7 @@ class RepositoryReads:
     def branches(
         self, *, transactions: bool = False, as_at: Point | None = None, tenant: str | None = None,
         timeout_s: float = WAIT_S,
-    ) -> list[BranchInfo]:  # fmt: skip
+    ) -> AnswerList[BranchInfo]:  # fmt: skip
         """Its branches, by name.
 
         Args:
@@ -163,7 +166,7 @@ class RepositoryReads:
     def merge_bases(
         self, left: str, right: str, *, as_at: Point | None = None, tenant: str | None = None,
         timeout_s: float = WAIT_S,
-    ) -> list[str]:  # fmt: skip
+    ) -> AnswerList[str]:  # fmt: skip
         """The best common ancestors of two refs, as git has them: ids of commits, the newest first.
 
         None of them is an ancestor of another one; there are several where histories cross. Arguments and errors as
@@ -343,7 +346,7 @@ class RepositoryReads:
 
     def _wait_for_lake(self, tenant: str, until: float) -> None:
         """Wait until the lake holds what the repository's partition holds now. Raises: NotYetVisibleError."""
-        ends = ends_of(self._journal, record_key(tenant, str(self.urn)))
+        ends = ends_of(self._journal, record_key(tenant, str(self.urn)), timeout_s=max(0.0, until - time.monotonic()))
         self._journal.wait(ends, timeout_s=max(0.0, until - time.monotonic()))
 
     def _tenant(self, tenant: str | None) -> str:
@@ -351,6 +354,8 @@ class RepositoryReads:
 
 
 _PAGE_OF_ALL: Final = 10_000
+_ENDS_S: Final = 10.0
+"""Seconds that Kafka has to say where partitions end."""
 
 
 def settle(journal: ConnectedJournal, timeout_s: float) -> None:
@@ -362,13 +367,20 @@ def settle(journal: ConnectedJournal, timeout_s: float) -> None:
         raise error
 
 
-def ends_of(journal: ConnectedJournal, key: bytes | None = None) -> Cut:
-    """Where the topic of repositories ends now: the partition of a key, or all of them. Raises: UnservedDomainError."""
+def ends_of(journal: ConnectedJournal, key: bytes | None = None, *, timeout_s: float = _ENDS_S) -> Cut:
+    """Where the topic of repositories ends now: the partition of a key, or all of them.
+
+    Args:
+        timeout_s: seconds to wait for Kafka.
+    Raises:
+        UnservedDomainError: the journal has no repositories.
+        KafkaUnavailableError: Kafka does not answer.
+    """
     topic = journal.settings.journal.topics.journal(DOMAIN.name)
     if topic not in journal.epochs:
         raise journal.epochs.not_served(DOMAIN.name, "journal.repositories")
     partitions = None if key is None else [partition_of(key, journal.epochs[topic].partitions)]
-    return committed_ends(journal.settings, journal.epochs, topic, partitions)
+    return committed_ends(journal.settings, journal.epochs, topic, partitions, timeout_s=timeout_s)
 
 
 def queries_of(journal: ConnectedJournal) -> RepositoryQueries:

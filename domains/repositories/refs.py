@@ -39,6 +39,8 @@ class Target(NamedTuple):
 
 
 MOST_KEPT: Final = 100_000
+MOST_SHOWN: Final = 100
+"""Commits that the error of an ambiguous ref has; it tells how many there are."""
 
 
 class KeptRows:
@@ -103,7 +105,7 @@ class Refs:
         urn = repository_urn(self._moment.repo)
         row = self._row(urn)
         if row is None:
-            raise UnknownEntityError(str(urn), hint="`metajournal repo list` lists the repositories.")
+            raise self._moment.unknown(str(urn), hint="`metajournal repo list` lists the repositories.")
         return int(row["created"])
 
     def info(self, newer: Mapping[str, Any] | None = None) -> RepositoryInfo:
@@ -124,7 +126,9 @@ class Refs:
             raise NotYetVisibleError({key: created + 1 - self._moment.below}, f"The lake is behind {key[0]}/{key[1]}.")
         members = self._rows[urn]["members"]
         name = self._moment.repo
-        return RepositoryInfo(urn, name, record["default_branch"], record["storage_namespace"], created, members)
+        return RepositoryInfo(
+            urn, name, record["default_branch"], record["storage_namespace"], created, members, self.final
+        )
 
     def load(self, *branches: str) -> None:
         """Read the rows of the repository and of some branches at once."""
@@ -145,14 +149,14 @@ class Refs:
         self.load(name)
         created = self.created
         row = self._row(branch_urn(self._moment.repo, name))
-        return None if row is None or row["logical_timestamp"] < created else _branch(row)
+        return None if row is None or row["logical_timestamp"] < created else _branch(row, self.final)
 
     def existing_branch(self, name: str) -> BranchInfo:
         """A branch. Raises: UnknownEntityError: there is no such branch, or repository."""
         found = self.branch(name)
         if found is None:
             hint = f"`metajournal repo branches {self._moment.repo}` lists its branches."
-            raise UnknownEntityError(str(branch_urn(self._moment.repo, name)), hint=hint)
+            raise self._moment.unknown(str(branch_urn(self._moment.repo, name)), hint=hint)
         return found
 
     def branches(self) -> list[BranchInfo]:
@@ -160,8 +164,13 @@ class Refs:
         created = self.created
         rows = newest_by(self._moment.rows("branches", {}, "starts_with(urn, 'branch:')", newest="urn"), "urn")
         there = rows.filter(pl.col("urn").str.starts_with("branch:") & ~pl.col("deleted"))
-        found = [_branch(row) for row in there.filter(pl.col("logical_timestamp") >= created).iter_rows(named=True)]
-        return sorted(found, key=lambda branch: branch.name)
+        since = there.filter(pl.col("logical_timestamp") >= created)
+        return sorted((_branch(row, self.final) for row in since.iter_rows(named=True)), key=lambda one: one.name)
+
+    @property
+    def final(self) -> bool:
+        """Whether no event that arrives later can change what is asked."""
+        return self._moment.bounds.final
 
     # What a ref names
 
@@ -202,11 +211,12 @@ class Refs:
     def no_commit(self, branch: str) -> InputError:
         """The error of a branch without commit."""
         name = self._moment.repo
-        return InputError(
-            f"The branch {branch} of {name} has no commit yet.",
-            code="no-commit",
-            hint=f"Write to it, then: metajournal repo commit {name} {branch} --message TEXT",
-        )
+        error = InputError(
+            f"The branch {branch} of {name} has no commit yet.", code="no-commit",
+            hint=f"Write to it, then: metajournal repo commit {name} {branch} --message TEXT", final=self.final,
+        )  # fmt: skip
+        error.advise(self._moment.advice(error.hint))
+        return error
 
     def _has_commit(self, commit: str) -> bool:
         rows = self._moment.rows("commits", {"commit": [str(commit_urn(self._moment.repo, commit))]})
@@ -229,13 +239,15 @@ class Refs:
         created = self.created
         row = then._row(branch_urn(moment.repo, ref.named))
         if row is None or row["logical_timestamp"] < created:
-            raise UnknownEntityError(ref.text, hint=f"There was no branch {ref.named} in {moment.repo} at that time.")
+            hint = f"There was no branch {ref.named} in {moment.repo} at that time."
+            raise moment.unknown(ref.text, hint=hint, of_time=True)
         if row["head"] is None:
-            raise InputError(
-                f"The branch {ref.named} of {moment.repo} had no commit at that time.",
-                code="no-commit",
-                hint=f"`metajournal repo log {moment.repo} {ref.named}` lists its commits.",
-            )
+            error = InputError(
+                f"The branch {ref.named} of {moment.repo} had no commit at that time.", code="no-commit",
+                hint=f"`metajournal repo log {moment.repo} {ref.named}` lists its commits.", final=self.final,
+            )  # fmt: skip
+            error.advise(moment.advice(error.hint, of_time=True))
+            raise error
         return str(row["head"])
 
     def _walked(self, commit: str, ref: Ref) -> str:
@@ -260,7 +272,7 @@ class Refs:
         """The error of steps that lead beyond a commit."""
         has = {0: "no parent", 1: "one parent"}.get(parents, f"{parents} parents")
         name = self._moment.repo
-        return UnknownEntityError(
+        return self._moment.unknown(
             ref.text, f"{name} has no commit {ref.text}: {commit[:12]} has {has}.",
             hint=f"`metajournal repo log {name} {ref.named}` lists the commits that lead there.",
         )  # fmt: skip
@@ -273,15 +285,16 @@ class Refs:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise UnknownEntityError(
+            raise self._moment.unknown(
                 ref.named, f"{name} has no branch and no commit {ref.named}.",
                 hint=f"`metajournal repo branches {name}` lists its branches, `metajournal repo log {name} BRANCH` the "
                 "commits of one.",
             )  # fmt: skip
         shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
         raise InputError(
-            f"{ref.named} is the beginning of {len(found):,} commits.", code="ambiguous-ref", hint=f"They are {shown}"
-        )
+            f"{ref.named} is the beginning of {len(found):,} commits.", code="ambiguous-ref", hint=f"They are {shown}",
+            number=len(found), commits=tuple(found[:MOST_SHOWN]),
+        )  # fmt: skip
 
     def commits(self, ids: Sequence[str]) -> tuple[CommitInfo, ...]:
         """Commits by their ids, in that order; each is there."""
@@ -290,22 +303,22 @@ class Refs:
         urns = [str(commit_urn(self._moment.repo, one)) for one in ids]
         rows = newest_by(self._moment.rows("commits", {"commit": urns}), "commit")
         timed = rows.with_columns(pl.col("event_time").dt.epoch("ms"))
-        found = {row["commit"]: _commit(row) for row in timed.iter_rows(named=True)}
+        found = {row["commit"]: _commit(row, self.final) for row in timed.iter_rows(named=True)}
         return tuple(found[urn] for urn in urns)
 
 
-def _branch(row: dict[str, Any]) -> BranchInfo:
+def _branch(row: dict[str, Any], final: bool) -> BranchInfo:
     return BranchInfo(
         row["urn"], _last(row["urn"]), row["head"], row["staged_events"], row["staged_rows"], row["staging_digest"],
-        row["logical_timestamp"],
+        row["logical_timestamp"], final,
     )  # fmt: skip
 
 
-def _commit(row: dict[str, Any]) -> CommitInfo:
+def _commit(row: dict[str, Any], final: bool) -> CommitInfo:
     metadata = orjson.loads(row["metadata"])
     return CommitInfo(
         row["commit"], _last(row["commit"]), _last(row["branch"]), tuple(row["parents"]), row["strategy"],
-        row["message"], metadata, row["actor"], row["event_time"], row["logical_timestamp"],
+        row["message"], metadata, row["actor"], row["event_time"], row["logical_timestamp"], final,
     )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ class Transaction:
         self._written.append(reset)
 
     def __enter__(self) -> Self:
-        info = self._onto.info(tenant=self._merge.tenant)
+        info = self._onto.info(tenant=self._merge.tenant, timeout_s=self._timeout_s)
         if info.staged_events:
             raise DirtyBranchError(info.urn, info.staged_events, info.staged_rows)
         if self._written or self.merged is not None:
@@ -145,10 +145,12 @@ class Transaction:
         try:
             return self.branch.commit(options.message, options.metadata, timeout_s=self._timeout_s, **self._said)
         except NothingStagedError:
-            head = self.branch.info(tenant=self._merge.tenant).head
+            tenant, timeout_s = self._merge.tenant, self._timeout_s
+            head = self.branch.info(tenant=tenant, timeout_s=timeout_s).head
             if head is None or head == self._head:
                 return None
-            return self.branch.repository.commit(head, tenant=self._merge.tenant)  # the block has committed itself
+            # the block has committed itself
+            return self.branch.repository.commit(head, tenant=tenant, timeout_s=timeout_s)
 
     # The merge
 

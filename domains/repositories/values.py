@@ -1,8 +1,11 @@
-"""The JSON shapes of repositories: what commands and the gateway say of them, their branches and commits."""
+"""The JSON shapes of repositories: what commands and the gateway say of them, their branches and commits.
+
+Whether an answer is final they say only where a point or a time was asked for: see `with_final`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .answers import (
@@ -18,19 +21,32 @@ if TYPE_CHECKING:
     from .garbage import Block, GarbageCounts, LayerUse, OldTransaction, UnreachedCommit
 
 
+class _Fields(Protocol):
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+def with_final(shown: dict[str, Any], final: bool, *, asked: bool) -> dict[str, Any]:
+    """An answer, with whether no event still to come can change it, where a point or a time was asked for."""
+    return {**shown, "final": final} if asked else shown
+
+
+def _fields(answer: _Fields) -> dict[str, Any]:
+    return {name: value for name, value in answer._asdict().items() if name != "final"}
+
+
 def repository_json(repository: RepositoryInfo) -> dict[str, Any]:
     """A repository."""
-    return repository._asdict()
+    return _fields(repository)
 
 
 def branch_json(branch: BranchInfo) -> dict[str, Any]:
     """A branch."""
-    return {**branch._asdict(), "dirty": branch.staged_events > 0}
+    return {**_fields(branch), "dirty": branch.staged_events > 0}
 
 
 def commit_json(commit: CommitInfo) -> dict[str, Any]:
     """A commit."""
-    return {**commit._asdict(), "parents": [*commit.parents], "metadata": {**commit.metadata}}
+    return {**_fields(commit), "parents": [*commit.parents], "metadata": {**commit.metadata}}
 
 
 def log_json(page: LogPage) -> dict[str, Any]:
@@ -41,7 +57,7 @@ def log_json(page: LogPage) -> dict[str, Any]:
 def object_json(one: ObjectInfo) -> dict[str, Any]:
     """An object."""
     return {
-        **one._asdict(),
+        **_fields(one),
         "blocks": [block._asdict() for block in one.blocks],
         "metadata": {**one.metadata},
     }
@@ -74,7 +90,7 @@ def diff_json(page: DiffPage) -> dict[str, Any]:
 
 def tree_json(tree: TreeInfo) -> dict[str, Any]:
     """What a commit contains, in sum."""
-    return {**tree._asdict(), "conflicting": [one._asdict() for one in tree.conflicting]}
+    return {**_fields(tree), "conflicting": [one._asdict() for one in tree.conflicting]}
 
 
 def garbage_json(counts: GarbageCounts) -> dict[str, Any]:

@@ -52,11 +52,13 @@ class Reader(NamedTuple):
         who: who that is, as rights are now; None where nobody has the key any longer.
         principal: who asked.
         wants: whether a change is asked for.
+        hears_beats: a beat is an event for it: scripts of pages learn of an id by no other means.
     """
 
     who: Callable[[], Principal | None]
     principal: Principal
     wants: Wanted
+    hears_beats: bool = False
 
     @property
     def asker(self) -> str:
@@ -154,11 +156,14 @@ class Feed:
         _log.error("A feed failed.", exc_info=error)
         return "it failed"
 
+    def _beat(self, place: str) -> bytes:
+        return _beat(place, is_event=self._reader.hears_beats)
+
     async def _send_all(self, send: Send) -> None:
         ring, since = self._shown.ring, self._since
         await self._send(send, f"retry: {RETRY_MS}\n\n".encode())
         if since is None:
-            await self._send(send, _beat(self._last_id))
+            await self._send(send, self._beat(self._last_id))
         else:
             await self._resume(send, since)
         while True:
@@ -177,7 +182,7 @@ class Feed:
             if left_s > 0:
                 await asyncio.wait({news}, timeout=left_s)
             elif self._number == ring.next:
-                await self._send(send, _beat(self._id))
+                await self._send(send, self._beat(self._id))
 
     async def _send(self, send: Send, chunk: bytes, within_s: float | None = None) -> None:
         self._is_sending, began = True, time.monotonic()
@@ -348,7 +353,7 @@ class Feed:
         if chunk:
             await self._send(send, bytes(chunk), TAKEN_S)
         elif time.monotonic() > self._sent_at + BEAT_S:
-            await self._send(send, _beat(self._shown.cuts.text(offsets)))
+            await self._send(send, self._beat(self._shown.cuts.text(offsets)))
 
     async def _skip_gone(self, send: Send, offsets: dict[Partition, int], error: PositionExpired) -> None:
         """Go on with what is left, and say that something is gone."""
@@ -375,9 +380,14 @@ class Feed:
         return f"id: {self._shown.cuts.text(self._offsets)}\nevent: gap\ndata: ".encode() + said + b"\n\n"
 
 
-def _beat(place: str | None) -> bytes:
-    """A sign of life; it has no data, so no event comes of it, but the id of the last one moves on."""
-    return b": beat\n\n" if place is None else f": beat\nid: {place}\n\n".encode()
+def _beat(place: str | None, *, is_event: bool = False) -> bytes:
+    """A sign of life. Without a line of data no event comes of it, but the id of the last one moves on.
+
+    Source: the HTML standard, "Server-sent events".
+    """
+    if place is None:
+        return b": beat\n\n"
+    return f"id: {place}\nevent: beat\ndata:\n\n".encode() if is_event else f": beat\nid: {place}\n\n".encode()
 
 
 async def _gone(receive: Receive) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ...client import Journal
-from ...schemas.endpoints import READ, Need, Parameter, Request
+from ...schemas.endpoints import Parameter, Request
 from ...schemas.pages import Page, Shown
+from .needs import needs_reading
 
 _NAMES: Final = 10
 _LONGEST: Final = 200
@@ -21,12 +21,8 @@ def _completions(journal: Journal, request: Request) -> Shown:
     return Shown("completions.html", {"names": names})
 
 
-def _may_read(request: Request) -> Sequence[Need]:
-    return (Need(READ),)
-
-
 COMPLETIONS: Final = Page(
-    "GET", "/suggest", "Names that begin with what was typed.", show=_completions, needs=_may_read,
+    "GET", "/suggest", "Names that begin with what was typed.", show=_completions, needs=needs_reading,
     waits_itself=True,
     query=(Parameter("query", "What was typed."),),
 )  # fmt: skip

@@ -1,16 +1,19 @@
-"""An event: where it stands, the verdict on it, what it made, and whether the index shows it."""
+"""An event: where it stands, the verdict on it, what it made, and whether the index shows it.
+
+Whoever writes may see what became of it, so the page needs no right; of others' events it shows what may be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from ...client import Journal
-from ...schemas.endpoints import READ, Need, Parameter, Request
+from ...schemas.endpoints import Parameter, Request
 from ...schemas.errors import InputError, UnknownEventError
 from ...schemas.pages import Page, Shown
 from ...schemas.rejections import next_step
 from ..own.events import trace_of
+from .needs import needs_nothing
 
 
 def _event(journal: Journal, request: Request) -> Shown:
@@ -27,11 +30,7 @@ def _event(journal: Journal, request: Request) -> Shown:
     return Shown("event.html", values)
 
 
-def _may_read(request: Request) -> Sequence[Need]:
-    return (Need(READ),)
-
-
 EVENT: Final = Page(
-    "GET", "/event", "What became of an event.", show=_event, needs=_may_read, menu="Event",
+    "GET", "/event", "What became of an event.", show=_event, needs=needs_nothing, menu="Event",
     query=(Parameter("event", "Its id or position."),),
 )  # fmt: skip

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from ...client import Journal
 from ...indexer.search.results import Count, Hit
-from ...schemas.endpoints import PIPELINE, Need, Request
+from ...schemas.endpoints import PIPELINE, Request
 from ...schemas.errors import MetajournalError, UnavailableError
 from ...schemas.pages import Page, Shown
+from ..own_writes import with_own
+from ..problems import words_of
+from .needs import needs_nothing
 from .pipeline import freshness
 
 _NEWEST: Final = 10
@@ -24,18 +28,20 @@ _NAMED_KINDS: Final = 4
 
 
 def _home(journal: Journal, request: Request) -> Shown:
-    found, problem = None, None
+    found, problem, is_behind = None, None, False
+    search = partial(
+        journal.search, "", tenant=request.tenant, limit=_LOOKED, sort="creation_time:desc", facets=True, paging=False,
+        within=request.within,
+    )  # fmt: skip
     if request.within:
         try:
-            found = journal.search(
-                "", tenant=request.tenant, limit=_LOOKED, sort="creation_time:desc", facets=True, paging=False,
-                within=request.within,
-            )  # fmt: skip
+            found, is_behind = with_own(search, request.at_least)
         except UnavailableError as error:
             problem = error
     told = freshness(journal) if request.rights.anywhere(PIPELINE) else None
     values: dict[str, Any] = {
-        "found": found, "problem": shown_problem(problem), "may_read": bool(request.within), "freshness": told,
+        "found": found, "problem": shown_problem(problem, journal), "may_read": bool(request.within), "freshness": told,
+        "is_behind": is_behind,
     }  # fmt: skip
     if found is not None and found.total:
         values |= {"counted": counted(found.total, found.facets["kind"]), "newest": newest(found.hits)}
@@ -78,15 +84,15 @@ def plural(kind: str) -> str:
     return f"{kind}es" if kind.endswith(("ch", "sh", "x")) else f"{kind}s"
 
 
-def shown_problem(error: MetajournalError | None) -> dict[str, Any] | None:
+def shown_problem(error: MetajournalError | None, journal: Journal) -> dict[str, Any] | None:
     """Why a part of a page is not there."""
-    return None if error is None else {"detail": error.message, "hint": error.hint}
-
-
-def _nothing(request: Request) -> Sequence[Need]:
-    return ()
+    if error is None:
+        return None
+    message, hint = words_of(error, is_local=journal.settings.gateway.is_local)
+    return {"detail": message, "hint": hint}
 
 
 HOME: Final = Page(
-    "GET", "/", "What there is, what is new.", show=_home, needs=_nothing, waits_itself=True, menu="Home"
-)
+    "GET", "/", "What there is, what is new.", show=_home, needs=needs_nothing, waits_itself=True, includes_own=True,
+    menu="Home",
+)  # fmt: skip

@@ -85,7 +85,7 @@ def _asked(journal: Journal) -> Freshness:
     ends: dict[tuple[str, int], int] = {}
     try:
         for topic in journal.epochs.topics:
-            ends |= committed_ends(journal.settings, journal.epochs, topic)
+            ends |= committed_ends(journal.settings, journal.epochs, topic, timeout_s=_ASKED_S)
     except MetajournalError as error:
         return Freshness({}, (), error.message)
     return Freshness(ends, (_stage(journal, "lake", ends, _marks), _stage(journal, "index", ends, _shows)))

@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 from ...client import Journal
 from ...indexer.search.options import Sort
 from ...indexer.search.results import TIER_NAMES
-from ...schemas.endpoints import READ, Need, Parameter, Request
-from ...schemas.errors import InputError, MetajournalError, NotYetVisibleError, UnavailableError
+from ...schemas.endpoints import Parameter, Request
+from ...schemas.errors import InputError, MetajournalError, UnavailableError
 from ...schemas.pages import Page, Shown
-from ..own_writes import OWN_S
+from ..own_writes import with_own
 from .home import shown_problem
+from .needs import needs_reading
 
 _HITS: Final = 20
 _KEYS: Final = 200
@@ -48,18 +49,15 @@ def _search(journal: Journal, request: Request) -> Shown:
     )  # fmt: skip
     own = () if is_typing or "cursor" in request.query else request.at_least
     try:
-        try:
-            found = search(at_least=own, timeout_s=OWN_S) if own else search()
-        except NotYetVisibleError:
-            found, is_behind = search(), True
+        found, is_behind = with_own(search, own)
     except UnavailableError as error:
         problem, status = error, 503
     except InputError as error:
         problem, status = error, 400
     values: dict[str, Any] = {
-        "asked": asked, "found": found, "problem": shown_problem(problem), "orders": _ORDERS, "scopes": _SCOPES,
-        "is_behind": is_behind, "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked), "keys": [],
-        "whole": None,
+        "asked": asked, "found": found, "problem": shown_problem(problem, journal), "orders": _ORDERS,
+        "scopes": _SCOPES, "is_behind": is_behind, "tiers": TIER_NAMES, "facets": {}, "next": None,
+        "chosen": _chosen(asked), "keys": [], "whole": None,
     }  # fmt: skip
     if found is not None:
         values["keys"] = _matching_keys(journal, request, asked["query"])
@@ -108,17 +106,19 @@ def _address(asked: Mapping[str, str]) -> str:
 
 
 def _keys(journal: Journal, request: Request) -> Shown:
-    prefix, found, problem = request.query.get("prefix", ""), None, None
+    prefix, after = request.query.get("prefix", ""), request.query.get("after")
+    found, problem, is_behind = None, None, False
+    suggest = partial(
+        journal.suggest_keys, prefix, tenant=request.tenant, limit=_KEYS, after=after, within=request.within
+    )  # fmt: skip
     try:
-        found = journal.suggest_keys(
-            prefix, tenant=request.tenant, limit=_KEYS, after=request.query.get("after"), within=request.within
-        )
+        found, is_behind = with_own(suggest, request.at_least if after is None else ())
     except UnavailableError as error:
         problem = error
     more = {"prefix": prefix, "after": found[-1].text} if found is not None and len(found) == _KEYS else None
     values = {
-        "prefix": prefix, "keys": [_key_link(key) for key in found or ()], "problem": shown_problem(problem),
-        "next": None if more is None else f"/keys?{urlencode(more)}",
+        "prefix": prefix, "keys": [_key_link(key) for key in found or ()], "problem": shown_problem(problem, journal),
+        "next": None if more is None else f"/keys?{urlencode(more)}", "is_behind": is_behind,
     }  # fmt: skip
     return Shown("keys.html", values, 200 if problem is None else 503)
 
@@ -128,13 +128,9 @@ def _key_link(key: Any) -> Link:
     return Link(key.text, key.entities, to)
 
 
-def _may_read(request: Request) -> Sequence[Need]:
-    return (Need(READ),)
-
-
 SEARCH: Final = Page(
-    "GET", "/search", "Entities that match a query, with the reasons.", show=_search, needs=_may_read, menu="Search",
-    waits_itself=True, includes_own=True,
+    "GET", "/search", "Entities that match a query, with the reasons.", show=_search, needs=needs_reading,
+    menu="Search", waits_itself=True, includes_own=True,
     query=(
         Parameter("query", "As /api/v1/search has it."), Parameter("namespace", "Only of this namespace."),
         Parameter("kind", "Only of this kind."), Parameter("scope", "USER or SYSTEM."), Parameter("sort", "The order."),
@@ -146,8 +142,9 @@ KEYS: Final = Page(
     "/keys",
     "All keys of metadata, and how many entities have each.",
     show=_keys,
-    needs=_may_read,
+    needs=needs_reading,
     menu="Keys",
     waits_itself=True,
+    includes_own=True,
     query=(Parameter("prefix", "What they begin with."), Parameter("after", "The last one of the page before.")),
 )

@@ -83,6 +83,10 @@ class TableLog:
                 self._view = self._followed(view)
         return self._view
 
+    def expire(self) -> None:
+        """Have the next look list the log: what a commit behind the present one says is not enough."""
+        self._listed_s = -_GLANCES_S
+
     def at_least(self, version: int) -> MarkedView:
         """The table as it stood at a version, or at a later one where the log has forgotten it. Raises: as `look`, and:
 

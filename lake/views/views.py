@@ -115,6 +115,8 @@ class Views:
         """Have the next view look at every table anew: a file that the present one names is gone."""
         with self._looking:
             self._view = None
+            for log in self._logs.values():
+                log.expire()
 
     def _look(self, wanted: frozenset[str]) -> View:
         """A view of some tables, the present one where it is still true."""

@@ -80,9 +80,25 @@ def test_what_was_read_stands_before_who_read_it_and_that_before_what_was_writte
     figure = drawing(root, chain[1])
     links = figure.locator("svg a").all()
     left = {str(link.get_attribute("href")): (link.bounding_box() or {"x": -1.0})["x"] for link in links}
-    order = ["dataset:drawn/d0", "program:drawn/app/spark/p0", "dataset:drawn/d1", "program:drawn/app/spark/p1",
-             "dataset:drawn/d2"]  # fmt: skip
-    assert sorted(left, key=lambda address: left[address]) == [f"/entity/{urn}" for urn in order]
+    order = ["/entity/dataset:drawn/d0", "/lineage/program:drawn/app/spark/p0", "/entity/dataset:drawn/d1",
+             "/lineage/program:drawn/app/spark/p1", "/entity/dataset:drawn/d2"]  # fmt: skip
+    assert sorted(left, key=lambda address: left[address]) == order
+
+
+def test_a_program_leads_to_its_runs_in_the_interval_that_is_drawn(root: Visitor, chain: list[Urn]) -> None:
+    for interval, runs in (("?start=2023-11-14&end=2023-11-15", 1), ("", 1)):
+        drawing(root, chain[1], interval).get_by_role("link", name="program:drawn/app/spark/p1").click()
+        expect(root.page.locator("h1")).to_have_text("Runs")
+        assert root.path == f"/lineage/program:drawn/app/spark/p1{interval}"
+        expect(root.page.locator("tbody tr")).to_have_count(runs)
+
+
+def test_data_that_nobody_registered_lead_back_to_their_lineage(root: Visitor, chain: list[Urn]) -> None:
+    drawing(root, chain[1]).get_by_role("link", name="dataset:drawn/d0").click()
+    expect(root.page.locator("h1")).to_have_text("There is nothing here")
+    root.page.get_by_role("link", name="its lineage").click()
+    expect(root.page.locator("h1")).to_have_text("Lineage")
+    assert root.path == "/lineage/dataset:drawn/d0"
 
 
 def test_a_node_is_asked_for_one_level_more_by_mouse_and_by_keyboard(root: Visitor, chain: list[Urn]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.story import NIGHTLY_PROGRAM, ORDERS, TOTALS
@@ -50,9 +51,13 @@ def test_all_keys_are_shown_with_who_has_each(root: Visitor) -> None:
     expect(page.locator("tbody tr")).to_have_text(["team2"])
 
 
-def test_lineage_leads_to_a_programs_runs_and_to_the_metadata_of_one(root: Visitor) -> None:
+@pytest.mark.parametrize("way", ["drawing", "table"])
+def test_lineage_leads_to_a_programs_runs_and_to_the_metadata_of_one(root: Visitor, way: str) -> None:
     page = root.go(f"/lineage/{ORDERS}?start=2023-11-14&end=2023-11-15")
-    page.get_by_role("row", name=str(ORDERS)).get_by_role("link", name="runs").click()
+    if way == "drawing":
+        page.get_by_role("figure").get_by_role("link", name=str(NIGHTLY_PROGRAM)).click()
+    else:
+        page.get_by_role("row", name=str(ORDERS)).get_by_role("link", name="runs").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     assert root.path == f"/lineage/{NIGHTLY_PROGRAM}?start=2023-11-14&end=2023-11-15"
     page.get_by_role("link", name="r1").click()

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from metajournal import EntityRegistered, Journal, TagsAdded, dataset
 from metajournal.commands.serving import principals_of
+from metajournal.gateway.feed import reader
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
@@ -27,6 +29,16 @@ from tests.services import Services
 
 pytestmark = pytest.mark.services
 PREFIX = "\u202etag-"
+NOTE_BEATS = """
+const Before = EventSource;
+window.EventSource = class extends Before {
+  constructor(...all) {
+    super(...all);
+    this.addEventListener("beat", ({ lastEventId }) => { document.documentElement.dataset.place = lastEventId; });
+  }
+};
+"""
+"""Has a page bear the place of the last beat."""
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +143,27 @@ def test_a_hidden_tab_has_no_connection_and_misses_nothing(root: Visitor, server
     with root.page.expect_request("**/feed?*"):
         hide(root, hidden=False)
     expect(section.locator("ol li li")).to_have_text(seen(["a", "b", "c"]))
+
+
+def test_a_tab_that_is_shown_again_asks_from_where_it_was(
+    root: Visitor, server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from where its page was loaded, which Kafka may not have any longer: beats move its place on."""
+    monkeypatch.setattr(reader, "BEAT_S", 0.1)
+    urn = dataset("live", "quiet")
+    tag(server, urn)
+    root.page.add_init_script(NOTE_BEATS)
+    root.go(f"/entity/{urn}")
+    loaded = live(root).get_attribute("data-after")
+    assert loaded
+    tag(server, dataset("live", "elsewhere"), "a")
+    html = root.page.locator("html")
+    expect(html).to_have_attribute("data-place", re.compile(f"^(?!{re.escape(loaded)}$)."))
+    with root.page.expect_event("requestfailed", lambda request: "/feed?" in request.url):
+        hide(root, hidden=True)
+    with root.page.expect_request("**/feed?*") as asked:
+        hide(root, hidden=False)
+    assert parse_qs(urlsplit(asked.value.url).query)["after"] == [html.get_attribute("data-place")]
 
 
 def hide(visitor: Visitor, *, hidden: bool) -> None:

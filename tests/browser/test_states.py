@@ -139,6 +139,11 @@ def test_nothing_serious_is_wrong_where_one_may_do_nothing(visit: Opens, server:
     for path in ("/entity/dataset:shop/orders", "/pipeline", "/access"):
         expect(visitor.go(path, 403).get_by_role("heading", level=1)).to_have_text("You may not do this")
     assert wrong_with(visitor) == []
+    page = visitor.go("/register")
+    page.get_by_label("URN").fill("dataset:states/unread")
+    page.get_by_role("main").get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Saved")
+    assert wrong_with(visitor) == []
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,7 @@ class Listener:
     Attributes:
         status, headers: of the answer.
         last_id: the id that it would send to resume.
+        place: the id of the last event that came, a beat too: all that the scripts of a page know.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Listener:
         self._answer = self._ask()
         self.status, self.headers = self._answer.status, dict(self._answer.headers)
         self.events: list[Event] = []
-        self.beats = 0
+        self.beats, self.place = 0, ""
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
@@ -93,22 +94,30 @@ class Listener:
         self.ended.set()
 
     def _take(self, lines: Iterable[bytes]) -> None:
-        name, data = "message", ""
+        """Source: the HTML standard, "Server-sent events": an event without a line of data is none."""
+        name, data = "message", list[str]()
         for raw in lines:
-            line = raw.decode()
-            field, _, value = line.partition(": ")
-            if not line:
+            field, _, value = raw.decode().partition(":")
+            value = value.removeprefix(" ")
+            if not raw:
                 if data:
-                    self.events.append(Event(name, json.loads(data), self.last_id))
-                name, data = "message", ""
+                    self._come(name, "\n".join(data))
+                name, data = "message", []
             elif field == "id":
                 self.last_id = value
             elif field == "event":
                 name = value
             elif field == "data":
-                data += value
+                data.append(value)
             elif field == "":
                 self.beats += 1
+
+    def _come(self, name: str, data: str) -> None:
+        self.place = self.last_id
+        if name == "beat":
+            self.beats += 1
+        else:
+            self.events.append(Event(name, json.loads(data), self.last_id))
 
     @property
     def changes(self) -> list[Event]:

@@ -179,7 +179,7 @@ def test_a_feed_whose_reader_may_not_read_any_longer_ends_also_where_its_beat_is
         await feed._send_all(send)
         return sent
 
-    assert [chunk[:6] for chunk in asyncio.run(served())] == [b"retry:", b": beat"]
+    assert asyncio.run(served()) == [b"retry: 1000\n\n", b": beat\nid: 1\n\n"]
 
 
 def test_a_fault_of_ours_does_not_end_the_thread_that_reads_for_the_feeds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, Element, logged_in, member, parsed
 from tests.gateway.indexed import index
 from tests.gateway.serving import Got, Served, served
+from tests.indexer.loading import load
 
 pytestmark = pytest.mark.services
 SCHEMA = '{"type":"record","name":"r","fields":[{"name":"total","type":"double"},{"name":"who","type":"string"}]}'
@@ -283,7 +284,9 @@ def test_an_unknown_entity_and_a_bad_name_have_words_of_their_own(root: Browser)
     assert "takes no &#39;x&#39;" not in root.page("/?x=1", 400).text
 
 
-@pytest.mark.parametrize("name", ["a/b", "größe", "50%", "a%2Fb", ".", "..", "?#&", "a b"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "größe", "50%", "a%2Fb", ".", "..", "?#&", "a b", "x" * 1_005], ids=lambda name: name[:20]
+)
 def test_any_name_has_a_page_and_links_lead_there(server: Served, root: Browser, name: str) -> None:
     urn = stream("odd names", name)
     server.journal.emit(EntityRegistered(urn))
@@ -346,6 +349,51 @@ def test_an_event_is_found_by_its_id_with_verdict_rows_and_index(server: Served,
     assert root.page("/event").all("form", action="/event")
 
 
+def test_who_may_write_and_not_read_is_told_what_became_of_a_form(server: Served, emitter: Browser) -> None:
+    answer = emitter.submit(form_of(emitter.page("/register"), urn=""), urn="stream:pages/unread")
+    assert answer.status == 200
+    page = parsed(answer.body).all("main")[0]
+    assert page.all("h1")[0].text == "Saved"
+    assert page.all("code")[0].text == "stream:pages/unread"
+    assert page.all("p", role="status")[0].text.endswith(": accepted.")
+    server.fold()
+    shown = emitter.page(str(page.all("a")[0].attributes["href"]))
+    assert shown.all("h2")[0].text == "catalog.EntityRegistered.1: accepted"
+    assert "stream:pages/unread" in shown.text
+    assert emitter.get("/entity/stream:pages/unread").status == 403
+
+
+def test_the_page_of_events_is_for_everybody_and_tells_each_what_that_one_may_know(
+    server: Served, reader: Browser, emitter: Browser
+) -> None:
+    sent = server.journal.emit(EntityRegistered(dataset("seen", "announced")))
+    server.journal.flush()
+    server.fold()
+    assert "Event" in [link.text for link in emitter.page("/").all("nav")[0].all("a")]
+    assert emitter.page("/event").all("form", action="/event")
+    at = f"/event?event={sent.event_id}"
+    assert reader.page(at).all("h2")[0].text == "catalog.EntityRegistered.1: accepted"
+    assert "announced" not in emitter.page(at, 404).text
+
+
+def test_a_login_comes_back_to_the_page_whose_form_found_no_session(server: Served) -> None:
+    key = member(server.journal, "returns", ("admin", "*"))
+    browser, at, here = logged_in(server, key), registered(server, "returned-to"), f"http://{server.address}"
+    browser.cookie = None
+    for referer, back in (
+        (f"{here}{at}", at), (f"{here}/search?query=a%20b", "/search?query=a%20b"), ("", "/"), (f"{here}/", "/"),
+        (f"https://evil.example{at}", "/"), (f"{here}.evil.example{at}", "/"), (f"{here}//evil.example/", "/"),
+        (f"{here}/edit/dataset:pages/returned-to", "/"), (f"{here}/states/dataset:pages/returned-to", "/"),
+        (f"{here}/entity/%ff", "/"), (f"{here}/entity/x?a=%ff", "/"), (f"{here}/login?next=/keys", "/"),
+    ):  # fmt: skip
+        answer = browser.send(at.replace("/entity/", "/edit/"), {"do": "add-tag", "tag": "t"}, Referer=referer)
+        assert answer.status == 401
+        link = next(link for link in parsed(answer.body).all("a") if link.text == "Log in").attributes["href"]
+        assert link == ("/login" if back == "/" else f"/login?{urlencode({'next': back})}"), referer
+    form = browser.page(f"/login?{urlencode({'next': at})}").all("form", method="post")[0]
+    assert browser.submit(form, key=key).headers["location"] == at
+
+
 # --- what the index says
 
 
@@ -356,17 +404,25 @@ def test_what_a_session_has_written_is_in_what_it_opens_next_or_said_to_be_missi
     at, other = registered(server, "own"), registered(server, "of-others")
     index(server, gateway_settings)
     saved(root, root.submit(form_of(root.page(at), do="add-tag"), tag="mine"))
-    assert "does not have your last change yet" in root.page("/search?query=own").text
+    searched = ("/", "/keys", "/search?query=own")
+    for path in searched:
+        assert "does not have your last change yet" in root.page(path).text, path
+    assert "your last change" not in root.page("/keys?after=a").text
     for path in ("/history/", "/diff/"):
         assert "does not have your last change yet" in root.page(at.replace("/entity/", path)).text
         assert "your last change" not in root.page(other.replace("/entity/", path)).text
     beside = logged_in(server, member(server.journal, "reads", ("admin", "*")))
-    assert "your last change" not in beside.page("/search?query=own").text
+    for path in searched:
+        assert "your last change" not in beside.page(path).text, path
     assert beside.get(other.replace("/entity/", "/history/")).status == 200
     server.fold()
     shown = root.page(at.replace("/entity/", "/history/")).text
     assert "mine" in shown
     assert "your last change" not in shown
+    last = server.journal.emit(TagsAdded(dataset("pages", "own"), ["later"])).position
+    load(gateway_settings, [], {(last.topic, last.partition): last.value})
+    for path in searched:
+        assert "your last change" not in root.page(path).text, path
 
 
 def test_search_shows_hits_with_marks_facets_and_pages(server: Served, gateway_settings: Settings) -> None:

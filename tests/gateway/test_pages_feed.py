@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from metajournal import EntityRegistered, TagsAdded, dataset
+from metajournal.gateway.feed import reader as feed_reader
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member
@@ -62,6 +63,23 @@ def test_a_page_reads_changes_of_what_it_is_about(server: Served, reader: Browse
     with Listener(server.address, cookie=reader.cookie, last=BEGINNING, urn="dataset:unseen/a,dataset:seen/*") as feed:
         feed.until(lambda feed: len(feed.changes) == 2)
         assert urns(feed) == ["dataset:seen/a", "dataset:seen/b"]
+
+
+def test_a_page_learns_how_far_its_feed_is_where_nothing_is_shown(
+    server: Served, reader: Browser, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script knows the ids of events alone; a key's feed has beats that make none, as it is documented."""
+    monkeypatch.setattr(feed_reader, "BEAT_S", 0.1)
+    with Listener(server.address, cookie=reader.cookie) as pages, Listener(server.address, key=key) as keys:
+        pages.until(lambda feed: feed.place)
+        keys.until(lambda feed: feed.last_id)
+        before = pages.place
+        server.journal.emit(TagsAdded(dataset("unseen", "a"), ["beaten"]))
+        server.journal.flush()
+        server.fold()
+        pages.until(lambda feed: feed.place != before)
+        keys.until(lambda feed: feed.last_id == pages.last_id)
+        assert (pages.events, keys.events, keys.place) == ([], [], "")
 
 
 def test_a_session_that_ends_ends_its_feed(server: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 
@@ -78,6 +79,39 @@ def test_a_programs_runs_and_what_a_run_accessed_are_shown(root: Browser) -> Non
         "dataset:flows/orders", "dataset:flows/totals", "dataset:hidden/salaries",
     ]  # fmt: skip
     assert page.all("section")[1].all("td")[0].text == "7"
+
+
+def test_a_program_of_the_drawing_leads_where_the_tables_does(root: Browser) -> None:
+    program, interval = "program:flows/shop/workflow/sum", "start=2023-11-14&end=2023-11-15"
+    for asked, to in ((interval, f"/lineage/{program}?{interval}"), ("levels=2", f"/lineage/{program}")):
+        table = root.page(f"/lineage/dataset:flows/orders?{asked}")
+        assert {link.attributes["href"] for link in table.all("a") if link.text == "runs"} == {to}
+        nodes = {node["urn"]: node["to"] for node in root.get(f"/graph/dataset:flows/orders?{asked}").json["nodes"]}
+        assert nodes == {program: to, **{urn: f"/entity/{urn}" for urn in (
+            "dataset:flows/orders", "dataset:flows/totals", "dataset:hidden/salaries",
+        )}}  # fmt: skip
+        assert [link.text for link in root.page(to).all("tbody")[0].all("a")] == ["r1"]
+
+
+@pytest.mark.parametrize(
+    ("urn", "text"),
+    [("program:flows/shop/workflow/sum", "its runs"), (str(dataset("flows", HOSTILE[0])), "its lineage")],
+)
+def test_what_was_never_registered_leads_to_what_lineage_knows_of_it(root: Browser, urn: str, text: str) -> None:
+    for query in ({}, {"as_of": "2023-11-15T00:00:00Z"}):
+        page = root.page(f"/entity?{urlencode({'urn': urn, **query})}", 404)
+        harmless(page)
+        link = next(link for link in page.all("main")[0].all("a") if link.text == text)
+        assert str(link.attributes["href"]).startswith("/lineage")
+        assert root.page(str(link.attributes["href"])).all("tbody")[0].all("tr")
+
+
+def test_what_lineage_cannot_know_leads_to_none(root: Browser) -> None:
+    """A run of which it knows is an entity."""
+    app = "/entity/app:flows/nobody"
+    for path in (app, f"{app}?as_of=2023-11-15T00:00:00Z", "/entity/run:flows/shop/workflow/sum/nobody",
+                 "/access/principals/nobody", "/repositories/nobody"):  # fmt: skip
+        assert "/lineage" not in {str(link.attributes["href"])[:8] for link in root.page(path, 404).all("a")}, path
 
 
 def test_what_may_not_be_seen_is_withheld(server: Served, root: Browser) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from metajournal.domains.repositories import pages
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member, parsed
@@ -85,6 +86,33 @@ def test_repositories_branches_log_objects_and_differences_are_shown(root: Brows
     harmless(diff)
     assert "raw/1.csv" in [row.all("td")[1].text for row in diff.all("tbody")[0].all("tr")]
     assert root.get("/repositories/nobody").status == 404
+
+
+def test_branches_beyond_a_page_are_a_link_away_and_a_chosen_one_shows_on_each(
+    root: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_MOST_BRANCHES", 1)
+
+    def shown(path: str) -> tuple[list[str], str, dict[str, str]]:
+        page = root.page(path)
+        rows = [row.all("td")[0].text for row in page.all("tbody")[0].all("tr")]
+        live = page.all("section", **{"data-part": "live"})[0].attributes["data-feed"]
+        return rows, str(live), {link.text: str(link.attributes["href"]) for link in page.all("main")[0].all("a")}
+
+    whole = f"/feed?{urlencode({'urn': 'repo:sales,branch:sales/*'})}"
+    rows, live, links = shown("/repositories/sales")
+    assert (rows, live) == (["main (default)"], whole)
+    assert links["More branches"] == "/repositories/sales?after=main"
+    rows, live, links = shown(links["More branches"])
+    assert (rows, live, "More branches" in links) == (["prices"], whole, False)
+    assert links["From the first one"] == "/repositories/sales"
+    of_prices = f"/feed?{urlencode({'urn': 'branch:sales/prices'})}"
+    rows, live, links = shown("/repositories/sales?ref=prices")
+    assert (rows, live) == (["prices (chosen)", "main (default)"], of_prices)
+    rows, live, _ = shown(links["More branches"])
+    assert (rows, live) == (["prices (chosen)"], of_prices)
+    rows, live, _ = shown("/repositories/sales?ref=prices@")
+    assert (rows, live) == (["main (default)"], whole)
 
 
 def test_repositories_and_branches_that_may_not_be_read_do_not_show(reader: Browser) -> None:

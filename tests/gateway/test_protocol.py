@@ -23,7 +23,7 @@ from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from tests.gateway.reading import key_of
-from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, served
+from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, beside, served
 from tests.wait import eventually
 
 PROPERTIES = "/v3/namespaces/p/datasets/d/metadata/properties"
@@ -268,6 +268,13 @@ def test_a_request_id_that_is_none_is_replaced(server: Served, value: str) -> No
     assert server.get(PROPERTIES, X_Request_Id="mine-1").headers["x-request-id"] == "mine-1"
 
 
+def test_names_of_the_server_are_the_same_in_any_case(gateway_settings: Settings, server: Served) -> None:
+    own = replace(gateway_settings.gateway, hosts=("Catalog.Example.org",))
+    with beside(replace(gateway_settings, gateway=own)) as address:
+        for host, status in (("catalog.example.org", 401), ("CATALOG.example.org:8080", 401), ("localhost", 421)):
+            assert server.get(PROPERTIES, key="", address=address, Host=host).status == status, host
+
+
 def test_who_asks_too_often_is_told_when_to_come_back(server: Served) -> None:
     answers = [server.get(PROPERTIES, key=READER) for _ in range(60)]
     refused = [one for one in answers if one.status == 429]
@@ -288,9 +295,24 @@ def test_rights_that_were_not_heard_of_are_no_rights(server: Served, operator: s
         assert (ready.status, ready.json["ready"]) == (503, False)
     finally:
         server.principals.is_heard = True
-    assert server.get("/readyz", address=operator).json == {
-        "ready": True, "server": "ok", "rights": "ok", "kafka": "ok", "lake": "ok",
-    }  # fmt: skip
+    told = server.get("/readyz", address=operator).json
+    assert told.items() >= {"ready": True, "server": "ok", "rights": "ok", "kafka": "ok", "lake": "ok"}.items()
+
+
+def test_how_far_stream_and_index_are_is_told_and_decides_nothing(server: Served, operator: str) -> None:
+    """No stream runs here, and nothing indexes."""
+    server.fold()
+
+    def stages() -> Any:
+        answer = server.get("/readyz", address=operator)
+        assert (answer.status, answer.json["ready"]) == (200, True)
+        return answer.json["stages"]
+
+    eventually(lambda: stages().get("lake") == "ok", 30, "what the lake holds")
+    server.journal.emit(EntityRegistered(dataset("far", "behind")))
+    server.journal.flush()
+    eventually(lambda: stages()["lake"].endswith(" s behind"), 30, "what the lake lacks")
+    assert stages()["index"] not in ("", "ok")
 
 
 def test_reads_that_wait_for_a_position_hold_no_thread(server: Served) -> None:

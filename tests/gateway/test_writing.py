@@ -23,7 +23,9 @@ from metajournal.consumers.followers import Follow
 from metajournal.gateway.conditions import wish_of
 from metajournal.gateway.following import Following
 from metajournal.gateway.threads import Readers
+from metajournal.schemas.errors import NotYetVisibleError
 from metajournal.schemas.ids import id_text
+from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import ADMIN, OTHER, READER, TEAM_A, Got, Served, running
 from tests.wait import eventually
@@ -468,6 +470,24 @@ def test_a_unit_is_there_or_not(server: Served) -> None:
     assert server.get(entity("u3")).status == 404
 
 
+def test_a_unit_that_is_committed_is_not_answered_as_one_to_send_again(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(self: Following, position: Position, wait_s: float) -> None:
+        raise NotYetVisibleError(1, "Kafka does not show it yet.")
+
+    monkeypatch.setattr(Following, "shown", late)
+    lines = "\n".join(
+        json.dumps({"type": "EntityRegistered", "entity": f"dataset:writing/{name}"}) for name in ("late1", "late2")
+    )
+    answer = server.post(f"{EVENTS}?unit", lines.encode(), Content_Type="application/x-ndjson")
+    assert (answer.status, answer.json["ok"], answer.json["outcome"]) == (202, True, "pending")
+    assert [one["entity"] for one in answer.json["events"]] == ["dataset:writing/late1", "dataset:writing/late2"]
+    for one in answer.json["events"]:
+        told = server.get(f"/api/v1/events/{one['event_id']}")
+        assert [place["position"] for place in told.json["places"]] == [one["position"]]
+
+
 def test_who_may_not_sends_nothing(server: Served) -> None:
     event = {"type": "EntityRegistered", "entity": "dataset:team-ab/x"}
     assert code(server.post(EVENTS, event, key=TEAM_A)) == (403, "forbidden")
@@ -486,9 +506,11 @@ def test_who_may_not_sends_nothing(server: Served) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a/b", "\0", "100%", "%2F", "..", ".", "?", "#", "\u202eabc", "a b", "ü", ";v=1", "x" * 200, "+", "&=", "%25"],
+    ["a/b", "\0", "100%", "%2F", "..", ".", "?", "#", "\u202eabc", "a b", "ü", ";v=1", "x" * 1_010, "+", "&=", "%25"],
+    ids=lambda name: name[:20],
 )
 def test_any_name_goes_through_every_path(server: Served, name: str) -> None:
+    """The longest makes a URN of 1,024 bytes."""
     from urllib.parse import quote
 
     from metajournal import dataset

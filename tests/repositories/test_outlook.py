@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import outlook as module
 from metajournal.domains.repositories.apart import Outlook
-from metajournal.domains.repositories.urns import branch_urn, repository_urn
+from metajournal.domains.repositories.urns import branch_urn, commit_urn, repository_urn
 from metajournal.schemas.errors import NotYetVisibleError, UnknownEntityError
 from tests.properties import examples
 from tests.repositories.operations import UNKNOWN, operations
@@ -94,6 +94,23 @@ def test_paths_that_are_staged_on_the_destination_are_in_no_conflict(tmp_path: P
     assert left.conflicting[0].base is None
     with pytest.raises(UnknownEntityError, match=f"has no commit {UNKNOWN}"):
         queries.outlook("default", "r1", UNKNOWN, main)
+
+
+def test_what_is_staged_on_a_branch_named_as_a_commit_is_laid_over_too(tmp_path: Path) -> None:
+    """Of a ref the whole id of a commit comes first; here a branch is meant, whatever its name."""
+    history = Branches()
+    first = history.commit(MAIN, "a")
+    history.fork(first)
+    dev = history.commit(DEV, "a", checksum="c2")
+    named = branch_urn("r1", first)
+    history.add(e.BranchCreated(named, commit_urn("r1", first)))
+    into = history.commit(named, "a", checksum="c3")
+    history.add(e.ObjectsWritten(named, [{"path": "a", "size": 1, "checksum": "c4", "address": "x"}]))
+    count = len(history.plain.events)
+    made_until(begun(tmp_path, history.plain.events, count), count)
+    queries = queries_of(tmp_path)
+    assert queries.outlook("default", "r1", dev, into).conflicts == 1
+    assert queries.outlook("default", "r1", dev, into, resolving=first).conflicts == 0
 
 
 @pytest.mark.thorough

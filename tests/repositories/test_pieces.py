@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import pieces as parted
-from metajournal.domains.repositories.pieces import bytes_of, pieces
-from metajournal.domains.repositories.urns import branch_urn
+from metajournal.domains.repositories.pieces import bytes_of, pieces, pieces_of_paths, size_faults
+from metajournal.domains.repositories.urns import branch_urn, repository_urn
 from metajournal.schemas.encoding import codec
-from metajournal.schemas.errors import InputError
+from metajournal.schemas.errors import EventTooLargeError, InputError
 from metajournal.schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
 from tests.builders import header_for
 from tests.properties import examples
@@ -49,6 +49,45 @@ def test_entries_of_any_size_fit_into_their_events() -> None:
     assert sum(map(len, found)) == len(long) + len(short)
     assert max(map(encoded, found)) <= MAX_EVENT_BYTES
     assert len(found) == 5
+
+
+PATHS = st.lists(st.text("aä😀% ", min_size=1, max_size=10), min_size=1, max_size=4).map("/".join)
+
+
+@pytest.mark.thorough
+@given(st.lists(PATHS, min_size=1, max_size=20, unique=True), st.integers(1, 2_000), st.booleans())
+@settings(max_examples=examples(100), deadline=None)
+def test_pieces_hold_all_paths_in_order_and_never_more_than_there_is_room_for(
+    paths: list[str], room: int, registered: bool
+) -> None:
+    def encoded(some: list[str]) -> int:
+        event = e.ObjectsRegistered(repository_urn("r1"), some) if registered else e.ObjectsDeleted(MAIN, some)
+        return len(codec.encode(event, header_for(event)))
+
+    empty = encoded(["a"]) - (2 + len("object:r1/a") + 1 if registered else 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parted, "ROOM_BYTES", room)
+        found = list(pieces_of_paths(paths, registered_in="r1" if registered else None))
+    assert [path for piece in found for path in piece] == paths
+    assert all(len(piece) == 1 or encoded(piece) - empty <= room for piece in found)
+
+
+@pytest.mark.parametrize("bad", [5, None, "", "\ud800", "a//b", "x" * 2_000])
+def test_what_is_no_path_is_left_to_the_event(bad: Any) -> None:
+    [piece] = pieces_of_paths(["a", bad], registered_in="r1")
+    assert e.ObjectsRegistered(repository_urn("r1"), piece).validate() != []
+
+
+@pytest.mark.parametrize(("count", "fits"), [(1_000, False), (600, False), (450, True), (511, True)])
+def test_an_entry_that_no_event_takes_has_a_fault_and_no_other_one(count: int, fits: bool) -> None:
+    blocks = [[f"{number:04}" + "b" * 1_020, 1, "c" * 1_024] for number in range(count)]
+    given = {"path": "a", "size": 1, "checksum": "c", "blocks": blocks}
+    for entry in (given, e.as_entry(given)):
+        assert (size_faults("entries[7]", entry) == []) == fits
+    assert [fault.field for fault in size_faults("line 3", given)] == ([] if fits else ["line 3"])
+    if not fits:
+        with pytest.raises(EventTooLargeError):
+            encoded([e.as_entry(given)])
 
 
 def test_one_entry_is_taken_as_several_are() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import refs as named
 from metajournal.domains.repositories.graph import Graph
+from metajournal.domains.repositories.moment import Moment
 from metajournal.domains.repositories.pieces import pieces
 from metajournal.domains.repositories.queries import RepositoryQueries
 from metajournal.domains.repositories.questions import Ref
 from metajournal.domains.repositories.urns import branch_urn, commit_urn, repository_urn
+from metajournal.lake.cuts import Bounds
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.encoding import codec
@@ -165,25 +167,37 @@ def test_refs_are_branches_ids_and_beginnings_with_steps(history: History) -> No
         history.resolved(history.fourth, as_at=at(history.before_merge))
 
 
-class Named(NamedTuple):
-    """As much of a moment as names a repository."""
-
-    repo: str
-
-
 def test_a_beginning_of_several_commits_names_them() -> None:
     ids = ["abcd" + "0" * 60, "abcd" + "1" * 60]
     rows = pl.DataFrame({"id": [*map(bytes.fromhex, ids)], "first": [None, None], "second": [None, None],
                          "place": [1, 2], "time": [1, 2]})  # fmt: skip
     graph = Graph.empty().with_rows(rows)
     refs = object.__new__(named.Refs)
-    refs.__dict__ |= {"_graph": graph, "_moment": Named("r1"), "_rows": {"repo:r1": {"created": 0, "deleted": False}}}
+    view: Any = None  # nothing is read
+    moment = Moment(view, Bounds(TOPIC, {0: 3}, {}, False), "default", "r1", 0)
+    refs.__dict__ |= {"_graph": graph, "_moment": moment, "_rows": {"repo:r1": {"created": 0, "deleted": False}}}
     with pytest.raises(InputError, match="the beginning of 2 commits") as caught:
         refs._begun_so(Ref.of("abcd"))
     assert "abcd0000" in caught.value.hint
+    assert (caught.value.data["number"], caught.value.data["commits"]) == (2, tuple(ids))
     assert refs._begun_so(Ref.of("abcd0")) == refs._begun_so(Ref.of("ABCD0")) == ids[0]
     with pytest.raises(UnknownEntityError, match="r1 has no branch and no commit abce"):
         refs._begun_so(Ref.of("abce"))
+
+
+def test_of_very_many_commits_that_begin_alike_the_first_hundred_are_named() -> None:
+    ids = [f"abcd{number:060x}" for number in range(250)]
+    none, places = [None] * len(ids), [*range(1, len(ids) + 1)]
+    rows = pl.DataFrame({"id": [*map(bytes.fromhex, ids)], "first": none, "second": none, "place": places,
+                         "time": places})  # fmt: skip
+    refs = object.__new__(named.Refs)
+    view: Any = None  # nothing is read
+    moment = Moment(view, Bounds(TOPIC, {0: 300}, {}, False), "default", "r1", 0)
+    refs.__dict__ |= {"_graph": Graph.empty().with_rows(rows), "_moment": moment}
+    refs.__dict__ |= {"_rows": {"repo:r1": {"created": 0, "deleted": False}}}
+    with pytest.raises(InputError) as caught:
+        refs._begun_so(Ref.of("abcd"))
+    assert (caught.value.data["number"], caught.value.data["commits"]) == (250, tuple(ids[:100]))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from metajournal.config import load_settings
+from metajournal.gateway.sessions import Cookies
 from metajournal.stack import elasticsearch, kafka, versions
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,8 @@ def test_our_own_services_get_settings_that_we_accept(composed: dict[str, Any]) 
         assert all(folder.startswith("/data/") for folder in folders)
         assert composed[name]["volumes"] == ["data:/data"]
         if name == "gateway":
-            assert settings.gateway.behind_proxy
+            assert settings.gateway.is_local
+            assert not Cookies(settings.gateway).is_secure, "a browser keeps no secure cookie of a server without TLS"
             assert set(settings.gateway.hosts) == {"localhost", "127.0.0.1"}
             assert composed[name]["ports"] == [f"127.0.0.1:{settings.gateway.port}:{settings.gateway.port}"]
         assert f"{settings.stack.home}/{name}.json" in composed[name]["healthcheck"]["test"][-1]

@@ -16,7 +16,7 @@ from ....schemas.pages import Page, Section, Sent, Shown, seen_state
 from ....schemas.urn import Urn
 from ..client import checked_grants, checked_name
 from ..events import KeyIssued, KeyRevoked, PrincipalDisabled, PrincipalRegistered, RolesGranted, RolesRevoked
-from ..http import GrantBody, GrantsBody, check_grant, check_holder, readable_roles
+from ..http import HEARD_S, GrantBody, GrantsBody, check_grant, check_holder, readable_roles
 from ..keys import CODE_LABEL, CODE_S, check_label, make_key
 from ..rights import READ_ACCESS, WRITE_ACCESS, known_actions
 from ..urns import key_urn, principal_urn
@@ -38,7 +38,7 @@ def _address(name: str) -> str:
 
 
 def _access(journal: Any, request: Request) -> Shown:
-    with journal.access.opened() as known:
+    with journal.access.opened(timeout_s=HEARD_S) as known:
         found, roles = known.principals(request.tenant), readable_roles(known, request)
     shown = [one for one in found if request.may(READ, principal_urn(one.name))]
     values = {
@@ -50,7 +50,7 @@ def _access(journal: Any, request: Request) -> Shown:
 
 def _principal(journal: Any, request: Request) -> Shown:
     name = request.parts["principal"]
-    with journal.access.opened() as known:
+    with journal.access.opened(timeout_s=HEARD_S) as known:
         found = [one for one in known.principals(request.tenant) if one.name == name]
         keys, roles = known.keys(request.tenant, name), readable_roles(known, request)
     if not found:

@@ -14,7 +14,7 @@ from ....schemas.pages import Page, Sent, Shown, seen_state
 from ....schemas.urn import Urn
 from ..client import checked_action, checked_name
 from ..events import RoleDefined, RoleDeleted
-from ..http import check_definition, readable_roles
+from ..http import HEARD_S, check_definition, readable_roles
 from ..rights import WRITE_ACCESS, known_actions
 from ..urns import principal_urn, role_urn
 from .refilled import Form, refilled
@@ -33,7 +33,7 @@ def _address(name: str) -> str:
 
 def _role(journal: Any, request: Request) -> Shown:
     name = request.parts["role"]
-    with journal.access.opened() as known:
+    with journal.access.opened(timeout_s=HEARD_S) as known:
         found = [one for one in readable_roles(known, request) if one.name == name]
         principals = known.principals(request.tenant)
     if not found:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ....schemas.endpoints import READ, WRITE, Need, Request
 from ....schemas.pages import Page, Shown
+from ..http import HEARD_S
 from ..rights import READ_ACCESS
 from ..urns import principal_urn
 
@@ -15,7 +16,7 @@ _MOST: Final = 200
 
 
 def _sessions(journal: Any, request: Request) -> Shown:
-    with journal.access.opened() as known:
+    with journal.access.opened(timeout_s=HEARD_S) as known:
         names = [one.name for one in known.principals(request.tenant)]
         keys = [key for name in names for key in known.keys(request.tenant, name)]
     found = [

@@ -72,7 +72,7 @@ def _lines(found: Mapping[str, Any]) -> list[Line]:
 
 
 def _graph(journal: Any, request: Request) -> dict[str, Any]:
-    """Lineage as nodes and the ways between them, the nearest nodes first; each leads to its page, data to more."""
+    """Lineage as nodes and the ways between them, the nearest nodes first; each leads on, data also to more."""
     found = lineage_of(journal, _filled(request)).value
     kept = {name: request.query[name] for name in _KEPT if request.query.get(name)} | {"levels": "1"}
     root = str(request.entity)
@@ -88,11 +88,15 @@ def _graph(journal: Any, request: Request) -> dict[str, Any]:
 
 
 def _node(text: str, kept: Mapping[str, str]) -> dict[str, Any]:
+    """Data lead to their page, a program to its runs in the interval."""
     urn = Urn.parse(text)
-    more = None if urn.kind == _PROGRAM else address_of("/graph", urn, **kept)
+    if urn.kind == _PROGRAM:
+        interval = {name: kept[name] for name in _INTERVAL if name in kept}
+        to, more = address_of("/lineage", urn, **interval), None
+    else:
+        to, more = address_of("/entity", urn), address_of("/graph", urn, **kept)
     return {
-        "urn": text, "kind": urn.kind, "name": urn.name, "within": list(urn.parts[:-1]),
-        "to": address_of("/entity", urn), "more": more,
+        "urn": text, "kind": urn.kind, "name": urn.name, "within": list(urn.parts[:-1]), "to": to, "more": more,
     }  # fmt: skip
 
 

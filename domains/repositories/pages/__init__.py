@@ -5,14 +5,16 @@ They ask as the API's rows do, so rights are asked of the same repositories, bra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from ....schemas.endpoints import READ, Need, Parameter, Request
+from ....schemas.errors import UnknownEntityError
 from ....schemas.pages import Page, Section, Shown
 from ..http import (
+    WAIT_S,
     branches_of,
     diff_of,
     log_of,
@@ -22,7 +24,11 @@ from ..http import (
     repositories_of,
     repository_of,
 )
+from ..urns import branch_fault
+from ..values import branch_json
 
+_MOST_BRANCHES: Final = 1_000
+"""Of a page."""
 _ONE: Final = "/repositories/{r}"
 _CURSOR: Final = Parameter("cursor", "Of the page before.")
 _PREFIX: Final = Parameter("prefix", "Only paths that begin so.")
@@ -50,18 +56,35 @@ def _part(text: str) -> str:
 
 def _repository(journal: Any, request: Request) -> Shown:
     """Branches, and the log of a ref where one is asked for."""
-    whole = replace(request, query={})
+    whole, ref, after = replace(request, query={}), request.query.get("ref"), request.query.get("after", "")
+    limited = {"limit": str(_MOST_BRANCHES), **({"cursor": after} if after else {})}
+    page = branches_of(journal, replace(request, query=limited))
+    chosen = None if ref is None else _chosen(journal, request, ref, page.value)
+    more = None if page.next is None else _at(request, ref=ref or "", after=page.next["cursor"])
     values: dict[str, Any] = {
-        "repository": repository_of(journal, whole).value, "at": _at(request), "ref": request.query.get("ref"),
-        "branches": branches_of(journal, replace(request, query={"limit": "1000"})).value, "log": None, "next": None,
-        "to": lambda below, **query: _at(request, below, **query),
+        "repository": repository_of(journal, whole).value, "at": _at(request), "ref": ref, "after": after,
+        "branches": page.value if chosen is None or chosen in page.value else [chosen, *page.value], "more": more,
+        "live": f"{request.entity},branch:{request.entity.name}/*" if chosen is None else chosen["urn"],
+        "log": None, "next": None, "to": lambda below, **query: _at(request, below, **query),
     }  # fmt: skip
-    branches = [one["urn"] for one in values["branches"] if one["name"] == values["ref"]]
-    values["live"] = branches[0] if branches else f"{request.entity},branch:{request.entity.name}/*"
-    if "ref" in request.query:
+    if ref is not None:
         answer = log_of(journal, request)
         values |= {"log": answer.value["commits"], "next": _following(request, "", answer.next)}
     return Shown("repositories/repository.html", values)
+
+
+def _chosen(
+    journal: Any, request: Request, ref: str, listed: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:  # fmt: skip
+    """The branch that a ref names, looked up by itself where it is not among the listed ones; None: it names none."""
+    found = next((one for one in listed if one["name"] == ref), None)
+    if found is not None or branch_fault(ref) is not None:
+        return found
+    try:
+        repository = journal.repositories[request.parts["r"]]
+        return branch_json(repository.branch_info(ref, tenant=request.tenant, timeout_s=WAIT_S))
+    except UnknownEntityError:
+        return None
 
 
 def _objects(journal: Any, request: Request) -> Shown:
@@ -102,7 +125,11 @@ PAGES: Final = (
     ),
     Page(
         "GET", _ONE, "Branches of a repository, and the log of a ref.", show=_repository, urn=named_repository,
-        needs=_may_open, waits_itself=True, query=(Parameter("ref", "Whose log is shown."), _CURSOR),
+        needs=_may_open, waits_itself=True,
+        query=(
+            Parameter("ref", "Whose log is shown."), _CURSOR,
+            Parameter("after", "Only branches behind this one, by name."),
+        ),
     ),
     Page(
         "GET", f"{_ONE}/objects", "Objects of a ref, folder by folder.", show=_objects, urn=named_repository,

@@ -19,7 +19,7 @@ export function canvas({ width, height }, room) {
 }
 
 /**
- * A node: a link to its page and, where there may be more, a button that asks for it.
+ * A node: a link to its page, of a program to its runs, and, where there may be more, a button that asks for it.
  * What it is within is written where other nodes have its name.
  */
 export function drawnNode(node, [x, y], { isRoot, within, expand }) {

@@ -1,5 +1,5 @@
 // Live changes of what a page is about: the newest on top, with a pause, and a mark where some were missed.
-// One connection while the tab is visible; it goes on behind the last change that it had, through any restart.
+// One connection while the tab is visible; it goes on behind what it had looked at, through any restart.
 
 import { make, timeText } from "./making.js";
 
@@ -54,6 +54,9 @@ export function start(section) {
     source.addEventListener("change", (event) => {
       last = event.lastEventId;
       take(changed(JSON.parse(event.data)));
+    });
+    source.addEventListener("beat", (event) => {
+      last = event.lastEventId;
     });
     source.addEventListener("gap", (event) => {
       last = event.lastEventId;
