@@ -362,7 +362,7 @@ def test_without_the_lake_what_needs_none_is_answered(without_lake: Answers) -> 
     pages = (
         "entity", "entity saved", "hostile entity", "deleted entity", "unknown entity", "history", "hostile history",
         "difference", "lineage", "no lineage", "runs", "run", "hostile run",
-        "found files", "repositories", "repository", "log", "objects", "branches compared",
+        "found files", "no files", "repositories", "repository", "log", "objects", "branches compared",
     )  # fmt: skip
     assert_told(without_lake, {**refused, **dict.fromkeys(pages, "no-lake")}, {})
 
