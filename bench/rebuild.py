@@ -24,7 +24,7 @@ from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.streaming.engine import Engine
-from metajournal.streaming.plan import Part, Plan
+from metajournal.streaming.plan import Part, Plan, Published
 from metajournal.streaming.rebuild import LakeRebuild, Pool, Progress
 from metajournal.streaming.tasks import fold_batch
 
@@ -109,8 +109,8 @@ class _Local:
     def fold(self, plan: Plan) -> list[Part]:
         return fold_batch(plan, self._table.to_batches(max_chunksize=100_000))
 
-    def publish(self, plan: Plan, parts: Any) -> int:
-        return 0
+    def publish(self, plan: Plan, parts: Any) -> list[Published]:
+        return []
 
 
 class _Nowhere:

@@ -23,7 +23,7 @@ import click
 from ..schemas.errors import InputError, MetajournalError, OperatorError
 from ..terminal.exits import FINE, PROBLEM, exit_code
 from ..terminal.options import SECONDS, Options, json_option, options
-from ..terminal.rendering import OutputError, console, many, print_error, print_json, print_line, safe
+from ..terminal.rendering import OutputError, console, many, named, print_error, print_json, print_line, safe
 from ..values import error_json
 from .journals import journal_of
 
@@ -397,7 +397,7 @@ def _show(answer: dict[str, Any]) -> None:
             out=out,
         )
     for problem in answer["problems"]:
-        print_line(safe(f"  not read: {problem['what']}: {problem['why']}"), out=out)
+        print_line(f"  not read: {named(problem['what'])}: {safe(problem['why'], one_line=True)}", out=out)
     if answer["problems"] and answer["kept"]:
         print_line(
             f"  Not everything could be read, so nothing was deleted; {answer['kept']:,} entities not found were kept.",
@@ -406,7 +406,7 @@ def _show(answer: dict[str, Any]) -> None:
     elif answer["problems"]:
         print_line("  Not everything could be read.", out=out)
     for refused in answer["refused"]:
-        print_line(safe(f"  refused: {refused['entity']}: {refused['why']}"), out=out)
+        print_line(f"  refused: {named(refused['entity'])}: {safe(refused['why'], one_line=True)}", out=out)
 
 
 class _Lines:
@@ -440,7 +440,7 @@ class _Lines:
             return
         of = "" if progress.of is None else f" of {progress.of:,}"
         count = f": {progress.done:,}{of}" if progress.done or progress.of else ""
-        print_line(safe(f"{self._source}: {progress.doing}{count}"), out=self._out)
+        print_line(named(f"{self._source}: {progress.doing}{count}"), out=self._out)
 
 
 INGESTING: tuple[click.Command, ...] = (ingest,)

@@ -10,7 +10,7 @@ import click
 
 from ..terminal.completion import complete_urn
 from ..terminal.options import Options, json_option, options
-from ..terminal.rendering import console, note, print_json, print_line
+from ..terminal.rendering import NOT_FINAL, console, note, print_json, print_line
 from .journals import journal_of
 from .searching import SEARCHING
 from .tailing import tail
@@ -41,8 +41,9 @@ def show(
     from ..terminal.views import entity_view
     from ..values import entity_json, moment, point, positions
 
-    entity, asked_point = Urn.parse(urn), point(as_at) if as_at else None
-    after, of = positions(at_least) if at_least else None, moment(as_of) if as_of else None
+    entity, asked_point = Urn.parse(urn), None if as_at is None else point(as_at)
+    after = None if at_least is None else positions(at_least)
+    of = None if as_of is None else moment(as_of)
     with journal_of(given) as journal:
         answer = journal.answer(entity, as_at=asked_point, as_of=of, at_least=after)
         shown = entity_json(answer.row)
@@ -53,7 +54,7 @@ def show(
         return
     console().print(entity_view(shown))
     if asked_point is not None and not answer.final:
-        note("This is not final: the lake has not seen a later event there yet, so an earlier one may still arrive.")
+        note(NOT_FINAL)
 
 
 @click.command()
@@ -82,8 +83,8 @@ def history(
     from ..terminal.views import history_view
     from ..values import entity_json, moment, positions
 
-    entity, after = Urn.parse(urn), positions(at_least) if at_least else None
-    of = moment(as_of) if as_of else None
+    entity, after = Urn.parse(urn), None if at_least is None else positions(at_least)
+    of = None if as_of is None else moment(as_of)
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with journal_of(given) as journal:
         entity_rows = journal.history(entity, limit=most, before=before, as_of=of, at_least=after)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..terminal.rendering import safe, shortened, table, time_text
+from ..terminal.rendering import named, safe, shortened, table, time_text
 from ..terminal.views import results_view
 
 _MOST_VALUES = 10
@@ -32,7 +32,8 @@ def explained_view(results: Any) -> RenderableType:
 def without_filters(results: Any, filters: Sequence[str]) -> str:
     """What would be found without filters that leave nothing: kinds and namespaces are open, so none is misspelt."""
     counts = [
-        f"{name} " + ", ".join(f"{value.value} ({value.hits:,})" for value in results.facets[name][:_MOST_VALUES])
+        f"{name} "
+        + ", ".join(f"{named(value.value)} ({value.hits:,})" for value in results.facets[name][:_MOST_VALUES])
         for name in ("kind", "namespace")
         if f"--{name}" in filters
     ]

@@ -76,14 +76,15 @@ def search(
     from ..values import point, positions, results_json, then_json
     from .search_views import explained_view, facets_view, then_view, without_filters
 
-    if as_at and (why or asked["facets"]):
+    if as_at is not None and (why or asked["facets"]):
         raise click.UsageError("--as-at cannot be combined with --why or --facets, which describe the present.")
-    if urns and (as_json or as_at or why or asked["facets"]):
+    if urns and (as_json or as_at is not None or why or asked["facets"]):
         raise click.UsageError("--urns prints URNs alone; omit --json, --as-at, --why and --facets.")
     if not urns and asked["limit"] > MAX_LIMIT:
         raise click.UsageError(f"--limit is at most {MAX_LIMIT:,} without --urns.")
-    after, place = positions(at_least) if at_least else None, point(as_at) if as_at else None
-    options_given = {key: value for key, value in asked.items() if value}
+    after = None if at_least is None else positions(at_least)
+    place = None if as_at is None else point(as_at)
+    options_given = {key: value for key, value in asked.items() if value is not None}
     with Search(given.settings) as catalog:
         results = (_print_urns if urns else Search.search)(catalog, query, at_least=after, **options_given)
         filtered = [f"--{option}" for key, option in _FILTERS.items() if asked[key]]

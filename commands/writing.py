@@ -75,11 +75,11 @@ def emit(
     from ..terminal.views import result_line, unit_view
     from .emitting import Sending, about_each
 
-    if type_ == "-" and (entity or each or any(typed.values())):
+    if type_ == "-" and (entity is not None or each is not None or any(map(_is_given, typed.values()))):
         raise click.UsageError("With '-', everything is in the JSON lines; omit the other arguments.")
-    if each is not None and (entity or unit_id):
+    if each is not None and (entity is not None or unit_id is not None):
         raise click.UsageError("With --each the URNs are read from the file; omit URN, and --unit-id.")
-    if type_ != "-" and each is None and (as_unit or unit_id):
+    if type_ != "-" and each is None and (as_unit or unit_id is not None):
         raise click.UsageError("A unit is read from lines (metajournal emit --unit - < FILE, or --each FILE).")
     typed_of = typed_event if each is None else about_each(type_, typed)
     event = typed_options(type_, entity, **typed) if type_ != "-" and each is None else None
@@ -89,7 +89,7 @@ def emit(
     ok, out, nothing = True, console(), _NOTHING if each is None else _NO_URN
     with journal_of(given) as journal:
         send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
-        if lines is not None and (as_unit or unit_id):
+        if lines is not None and (as_unit or unit_id is not None):
             unit = send.unit(lines, unit_id, typed_of)
             if not unit["events"]:
                 note(nothing)
@@ -102,6 +102,11 @@ def emit(
     if not any_result:
         note(nothing)
     return FINE if ok else PROBLEM
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option was typed; a text may be empty and a number 0."""
+    return value is not None and value is not False and value != ()
 
 
 WRITING: tuple[click.Command, ...] = (emit,)

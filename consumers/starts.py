@@ -285,10 +285,11 @@ class Starts:
 
     def _before(self, source: Source, time_ms: int) -> int:
         """The last position of a journal partition that is older than a time; -1 where that is not known."""
-        low, _ = self._look_up.range(source)
+        # The end first: what is appended between the two look-ups must not be passed over.
+        low, high = self._look_up.range(source)
         offset = self._look_up.offset_at(*source, time_ms)
         if offset is None:
-            return self._next(source) - 1
+            return self._position(source, high) - 1
         return -1 if 0 < low == offset else self._position(source, offset) - 1
 
     def _given(self, cut: Mapping[object, object]) -> _Floor:

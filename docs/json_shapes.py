@@ -180,7 +180,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
         "with `--unit` one value, the unit's", lines=True,
     ),
     "files": Printed({"files": [FILE], "cursor": TEXT, "final": bool}, "a page of files"),
-    "files latest": Printed((FILE, None), "the newest file; null if there is none"),
+    "files latest": Printed(({**FILE, "final?": bool}, None), "the newest file; null if there is none"),
     "files record": Printed((RECORDED, {"ok": bool, "files": int}), "the result of each event of files", lines=True),
     "history": Printed([{**ENTITY, "position": str}], "rows of the entity, oldest first"),
     "ingest": Printed(
@@ -258,7 +258,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "run": Printed(
         {**RUN, "accesses": [ACCESS], "cursor": TEXT, "metadata": Map(METADATA), "final?": bool}, "the run"
     ),
-    "runs": Printed({"runs": [RUN], "cursor": TEXT}, "a page of runs, the latest start first"),
+    "runs": Printed({"runs": [RUN], "cursor": TEXT, "final?": bool}, "a page of runs, the latest start first"),
     "search": Printed(RESULTS, "a page of hits, best first"),
     "shelve": Printed({"ok": bool, "shelved": str}, "the position that is skipped"),
     "show": Printed({**ENTITY, "latest_write?": (WRITE, None), "final?": bool}, "the entity's row"),

@@ -2,7 +2,8 @@
 
 One thread and one client, shared by all who ask of one installation; they begin with the first question and end after
 a minute unasked. What is asked while an answer is under way goes into the next request. A partition whose broker does
-not answer is asked again behind the others, one such at a time, so that they are answered meanwhile.
+not answer is asked again behind the others, one such at a time, so that they are answered meanwhile. Should the thread
+fail, whoever waits is told, and the next question begins another one.
 Invariant: an answer comes from a question to Kafka that began after whoever gets it had asked, so it holds everything
 that was acknowledged before.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
@@ -23,7 +24,7 @@ from ..schemas.errors import InputError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import Position, position
 from ..schemas.settings import Settings
 from .answers import Administrator, offset_told
-from .kafka import NOT_ALLOWED, is_passing, look_again
+from .kafka import NOT_ALLOWED, asked_again, is_passing, look_again
 from .waiting.futures import AwaitableFuture, fail, follow_on, resolve
 
 _TRY_S: Final = 1.0
@@ -86,6 +87,29 @@ class AskedEnds:
             self._changed.notify()
         return future
 
+    def partitions(self, topic: str, *, stopping: Callable[[], bool] = lambda: False) -> int:
+        """How many partitions a topic has now.
+
+        Args:
+            topic: its name.
+            stopping: asked after each try that failed; True gives up.
+        Raises:
+            InputError: it is closed.
+            KafkaUnavailableError: Kafka does not say, or says that there is no such topic.
+        """
+        client = self.administrator().client
+
+        def count() -> int:
+            metadata = client.list_topics(topic, timeout=_TRY_S).topics[topic]
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
+            return len(metadata.partitions)
+
+        try:
+            return asked_again(client, count, time.monotonic() + _LIMIT_S, stopping=stopping)
+        except KafkaException as refused:
+            raise _unknown((topic, 0, False), refused.args[0]) from refused
+
     def administrator(self) -> Administrator:
         """The client, for other questions. Raises: InputError: it is closed."""
         made = self._made()
@@ -117,17 +141,32 @@ class AskedEnds:
             return self._administrator
 
     def _run(self) -> None:
+        asked: _Asked | None = {}
         failing: set[_End] = set()
-        while (asked := self._next()) is not None:
-            first, again = _turn(asked, failing)
-            with self._changed:
-                for end, questions in again.items():
-                    self._asked[end] = [*questions, *self._asked.get(end, ())]
-            administrator = self._made()
-            failed = self._ask(administrator, first)
-            if failed:
-                look_again(administrator.client)
-            failing = (failing - first.keys()) | failed
+        try:
+            while (asked := self._next()) is not None:
+                first, again = _turn(asked, failing)
+                with self._changed:
+                    for end, questions in again.items():
+                        self._asked[end] = [*questions, *self._asked.get(end, ())]
+                administrator = self._made()
+                failed = self._ask(administrator, first)
+                if failed:
+                    look_again(administrator.client)
+                failing = (failing - first.keys()) | failed
+        except BaseException as problem:  # be it a callback that ends the thread
+            self._lose(asked or {}, problem)
+
+    def _lose(self, asked: _Asked, problem: BaseException) -> None:
+        """Tell whoever waits, for what is in hand too, that no answer comes; the next question begins a new thread."""
+        with self._making:
+            self._administrator = None
+        with self._changed:
+            self._thread = None
+            waiting, self._asked = self._asked, {}
+        error = KafkaUnavailableError(f"The ends of partitions cannot be read: {type(problem).__name__}: {problem}.")
+        _fail(asked, error)
+        _fail(waiting, error)
 
     def _next(self) -> _Asked | None:
         """What is asked for now; None where nobody asks any more: then the thread is over."""

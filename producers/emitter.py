@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import cycle
@@ -62,6 +62,8 @@ _SERVE_EVERY: Final = 64
 anew, so a thread beside it would wait for that lock at every single one."""
 _AWAITED_S: Final = 0.005
 """Seconds of one turn of the background thread while somebody waits for an acknowledgement without a thread."""
+_EMPTYING_S: Final = 0.01
+"""Seconds of one turn of waiting for an empty queue."""
 _IDLE_S: Final = 0.05
 """Seconds without a turn of an emitting thread after which the background thread serves the reports."""
 _Headers: TypeAlias = list[tuple[str, str | bytes | None]]
@@ -143,7 +145,7 @@ class Emitter:
         self._published: set[str] = set()
         self._failures: deque[Receipt] = deque(maxlen=_KEPT_FAILURES)
         self._latest = LatestEmits()
-        self._latest_of = self._latest.by_key
+        self._own_latest = self._latest.own
         self._committing = Committing(
             settings, self._producer, self._latest, self._journals, new_id=self._new_id, key=self._key,
             publish=self._publish, not_served=epochs.not_served, check_kind=self._check_kind,
@@ -234,7 +236,7 @@ class Emitter:
             self._produce(journal.name, value, key, -1, receipt.delivered, None, 0, headers)
         except BufferError:
             self._produce_later(receipt, value, key, headers, block_s)
-        self._latest_of[key] = receipt
+        self._own_latest.by_key[key] = receipt
         if self._turn_is_due():
             self._turn()
         return receipt
@@ -249,7 +251,7 @@ class Emitter:
         return len(self._producer)
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until every event emitted so far is acknowledged.
+        """Wait until every event emitted so far, by whichever thread, is acknowledged.
 
         Args:
             timeout_s: seconds to wait; the delivery time-out where None.
@@ -257,21 +259,9 @@ class Emitter:
             OutcomeUnknownError: some are not acknowledged in time, or failed since the last flush; `event_ids` names
                 those that failed (at most 1,000), `pending` counts those that still wait.
         """
-        limit = self.settings.client.delivery_timeout_s + 1 if timeout_s is None else timeout_s
+        limit = self._limit_s(timeout_s)
         left = self.settle(limit)
-        failed = [self._failures.popleft() for _ in range(len(self._failures))]
-        if not left and not failed:
-            return
-        first = failed[0].failure() if failed else None
-        text = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
-        counts = [f"{left:,} events were not acknowledged within {limit:g} s"] if left else []
-        counts += [f"{len(failed):,} events failed"] if failed else []
-        raise OutcomeUnknownError(
-            f"{' and '.join(counts)}. {'The first: ' if first is not None else ''}{text}",
-            hint="Check each receipt; send events whose outcome is unknown again, with their event_id and repeat=True.",
-            pending=left,
-            event_ids=tuple(receipt.event_id for receipt in failed),
-        )
+        self._tell(left, self._taken_failures(), limit)
 
     def settle(self, timeout_s: float) -> int:
         """Wait until every event emitted so far is acknowledged or has failed, whoever emits more meanwhile.
@@ -282,32 +272,31 @@ class Emitter:
             How many events still wait then; 0 where it is done.
         """
         deadline = time.monotonic() + timeout_s
-        if not len(self._producer) or self._latest.settled(list(self._latest_of), self._producer.flush, deadline):
+        if not len(self._producer) or self._latest.settled(None, self._producer.flush, deadline):
             return 0
         return len(self._producer)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Wait for the acknowledgements (as `flush`), then let go of the connections; further calls do nothing.
+        """Wait for the acknowledgements, then let go of the connections; further calls do nothing.
 
-        From then on `emit` is an InputError.
+        From then on `emit` is an InputError. What another thread is in the middle of emitting is waited for too.
+
+        Args:
+            timeout_s: as of `flush`.
+        Raises:
+            OutcomeUnknownError: as `flush`; `event_ids` names those that were given up, too.
         """
         if self._closing.is_set():
             return
         self._produce = _refuse_closed
+        limit = self._limit_s(timeout_s)
         try:
-            self.flush(timeout_s)
+            left = self._emptied(limit)
+            failed = self._taken_failures()
         finally:
-            self._closing.set()
-            self._acknowledgements.wake()
-            self._committing.close()
-            # What is left is given up now, so that nobody waits for a receipt that can never be filled in.
-            self._producer.purge()
-            self._producer.flush(1)
-            self._idler.join()
-            self._acknowledgements.settle(every=True)
-            self.outcomes.close()
-            if self.counter is not None:
-                self.counter.close()
+            self._let_go()
+        given_up = self._taken_failures()
+        self._tell(max(left, len(given_up)), failed, limit, given_up)
 
     def forked(self) -> None:
         """This is the copy of the emitter in a forked process: the client's threads did not come along."""
@@ -341,6 +330,48 @@ class Emitter:
         self._failures.append(receipt)
         if self.counter is not None:
             self.counter.unacknowledged()
+
+    def _limit_s(self, timeout_s: float | None) -> float:
+        return self.settings.client.delivery_timeout_s + 1 if timeout_s is None else timeout_s
+
+    def _taken_failures(self) -> list[Receipt]:
+        """The events that failed since this was asked last."""
+        return [self._failures.popleft() for _ in range(len(self._failures))]
+
+    def _tell(self, left: int, failed: list[Receipt], limit: float, given_up: Sequence[Receipt] = ()) -> None:
+        """Raises: OutcomeUnknownError: there is something to tell."""
+        if not left and not failed:
+            return
+        first = failed[0].failure() if failed else None
+        text = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
+        counts = [f"{left:,} events were not acknowledged within {limit:g} s"] if left else []
+        counts += [f"{len(failed):,} events failed"] if failed else []
+        raise OutcomeUnknownError(
+            f"{' and '.join(counts)}. {'The first: ' if first is not None else ''}{text}",
+            hint="Check each receipt; send events whose outcome is unknown again, with their event_id and repeat=True.",
+            pending=left,
+            event_ids=tuple(receipt.event_id for receipt in [*failed, *given_up]),
+        )
+
+    def _emptied(self, timeout_s: float) -> int:
+        """Wait until the queue is empty, as nothing is added to it any more; how many events still wait then."""
+        deadline = time.monotonic() + timeout_s
+        while (left := len(self._producer)) and time.monotonic() < deadline:
+            self._producer.flush(_EMPTYING_S)
+        return left
+
+    def _let_go(self) -> None:
+        self._closing.set()
+        self._acknowledgements.wake()
+        self._committing.close()
+        # What is left is given up now, so that nobody waits for a receipt that can never be filled in.
+        self._producer.purge()
+        self._producer.flush(1)
+        self._idler.join()
+        self._acknowledgements.settle(every=True)
+        self.outcomes.close()
+        if self.counter is not None:
+            self.counter.close()
 
     def _options_of(
         self, now_ms: int, faults: list[Fault], *, event_id: str | None, **emit_options: Any

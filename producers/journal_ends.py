@@ -47,6 +47,8 @@ class JournalEnds:
         self._ends: dict[Partition, int] = {}
         """What is known of each end: the next position of a journal partition, the next offset of another one."""
         self._asked_s: dict[Partition, float] = {}
+        self._counts: dict[str, tuple[int, float]] = {}
+        """How many partitions each of the stream's topics has, and when that was asked, seconds, monotonic."""
         self._checked_s = float("-inf")
 
     def close(self) -> None:
@@ -83,10 +85,22 @@ class JournalEnds:
         return position < self._ends.get(source, 0)
 
     def reaches(self, place: Partition, offset: int, arrived_s: float) -> bool:
-        """Whether a partition of one of the stream's topics ends at an offset or behind it. As `holds`."""
+        """Whether one of the stream's topics has a partition that ends at an offset or behind it. As `holds`."""
+        if not self._is_there(place, arrived_s):
+            return False
         if offset > self._ends.get(place, 0) and self._asked_s.get(place, float("-inf")) < arrived_s:
             self._asked_s[place], self._ends[place] = time.monotonic(), self._end(place)
         return offset <= self._ends.get(place, 0)
+
+    def _is_there(self, place: Partition, arrived_s: float) -> bool:
+        """Whether a topic has a partition; Kafka is asked again only for one that it lacked."""
+        topic, partition = place
+        count, asked_s = self._counts.get(topic, (0, float("-inf")))
+        if partition >= count and asked_s < arrived_s:
+            now_s = time.monotonic()
+            count = self._asking().partitions(topic, stopping=self._stopping)
+            self._counts[topic] = count, now_s
+        return partition < count
 
     def _look(self, source: Partition, arrived_s: float) -> None:
         """Ask for the end of a journal partition, if there is one of that name."""
@@ -102,9 +116,7 @@ class JournalEnds:
 
     def _end(self, place: Partition) -> int:
         """Behind the last record of a partition, committed or not."""
-        if self._asked is None:
-            self._asked = shared_ends(self._settings)
-        end = self._asked.end(*place, committed=False)
+        end = self._asking().end(*place, committed=False)
         while True:
             try:
                 return end.result(_POLL_S)
@@ -113,3 +125,8 @@ class JournalEnds:
                     raise KafkaUnavailableError(
                         f"The end of {place[0]}, partition {place[1]}, is not waited for any more."
                     ) from None
+
+    def _asking(self) -> AskedEnds:
+        if self._asked is None:
+            self._asked = shared_ends(self._settings)
+        return self._asked

@@ -24,9 +24,9 @@ from ..schemas.errors import StreamError
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
 from .memory import give_back
-from .outcomes import outcome_records
+from .outcomes import Ends, outcome_records
 from .parts import staged
-from .plan import Part, Plan, empty_part
+from .plan import Part, Plan, Published, empty_part
 from .publish import Publisher
 
 
@@ -36,8 +36,8 @@ class Tasks(Protocol):
     def fold(self, plan: Plan) -> list[Part]:
         """Fold every partition of a plan that has records."""
 
-    def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
-        """Publish each part by exactly one task, all acknowledged; gives the number of records but the outcomes."""
+    def publish(self, plan: Plan, parts: Sequence[Part]) -> list[Published]:
+        """Publish each part by exactly one task, all acknowledged."""
 
 
 class Batch(Protocol):
@@ -127,12 +127,14 @@ class BatchOfTasks:
     Args:
         plan: what the tasks were told.
         tasks: where they run.
+        publisher: that of the batches that are folded here; it learns what the tasks published.
         crash: points that publishing passes.
     """
 
-    def __init__(self, plan: Plan, tasks: Tasks, crash: CrashPoints) -> None:
+    def __init__(self, plan: Plan, tasks: Tasks, publisher: Publisher, crash: CrashPoints) -> None:
         self._plan = plan
         self._tasks = tasks
+        self._publisher = publisher
         self._crash = crash
         self.parts = _complete(plan, tasks.fold(plan))
 
@@ -144,10 +146,12 @@ class BatchOfTasks:
     def publish(self) -> int:
         point = next((name for name in PUBLISHING if self._crash.strikes(name)), None)
         plan = replace(self._plan, kill=None if point is None else (os.getpid(), point))
-        count = self._tasks.publish(plan, self.parts)
+        published = self._tasks.publish(plan, self.parts)
+        for part in published:
+            self._publisher.learn(part.ends)
         if point is not None:
             os.kill(os.getpid(), signal.SIGKILL)  # there was nothing to publish
-        return count
+        return sum(part.records for part in published)
 
     def advance(self, prior: PriorRows) -> None:
         prior.forget_rows()
@@ -156,7 +160,7 @@ class BatchOfTasks:
         give_back()
 
 
-def ends_of(place: Place, publisher: Publisher, names: TopicNames) -> Mapping[str, tuple[int, int]]:
+def ends_of(place: Place, publisher: Publisher, names: TopicNames) -> Ends:
     """The partition and end offset of each topic that a journal partition's outcomes speak of."""
     return {topic: publisher.ends(topic, place.partition) for topic in names.published(place.domain)}
 

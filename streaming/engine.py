@@ -220,7 +220,7 @@ class Engine:
         return BatchHere(made, self._publisher, self.names, self._crash)
 
     def _fold_by_tasks(self, tasks: Tasks, ends: Mapping[PartitionKey, int], staging: Staging, clock: Laps) -> Batch:
-        batch = BatchOfTasks(self._plan(ends, staging), tasks, self._crash)
+        batch = BatchOfTasks(self._plan(ends, staging), tasks, self._publisher, self._crash)
         clock.lap("fold")
         return batch
 

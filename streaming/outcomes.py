@@ -17,6 +17,7 @@ from ..schemas.hashing import canonical_json
 _VERDICTS_PER_RECORD = 2_000
 _BYTES_PER_RECORD = 1024 * 1024
 Ends = Mapping[str, tuple[int, int]]
+"""The partition and end offset of each topic that outcomes speak of."""
 
 
 def outcome_records(folded: Folded, topic: str, ends: Ends, written_ms: int) -> Iterator[Outgoing]:

@@ -21,8 +21,8 @@ from ..fold.steps import Made
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .deadletters import dead_letter
-from .outcomes import outcome_records, record
-from .plan import Part, Plan
+from .outcomes import Ends, outcome_records, record
+from .plan import Part, Plan, Published
 from .staging import Staging
 
 
@@ -85,8 +85,8 @@ class Publishing(Protocol):
     def ends(self, topic: str, journal_partition: int) -> tuple[int, int]: ...
 
 
-def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> int:
-    """Publish one partition's records, wait for all acknowledgements, then its outcomes; gives their number.
+def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> Published:
+    """Publish one partition's records, wait for all acknowledgements, then its outcomes.
 
     Raises:
         KafkaUnavailableError: not all is acknowledged.
@@ -105,10 +105,10 @@ def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> 
         publisher.publish(_with_ends(staging.read(f"outcomes-{_slug(place)}"), ends, now_ms))
     else:
         publisher.publish([record(place, topic, task.start, part.end, (), ends, part.system_time, now_ms)])
-    return count
+    return Published(count, ends)
 
 
-def _with_ends(records: Iterable[Outgoing], ends: Mapping[str, tuple[int, int]], now_ms: int) -> Iterator[Outgoing]:
+def _with_ends(records: Iterable[Outgoing], ends: Ends, now_ms: int) -> Iterator[Outgoing]:
     """Outcome records with what is known only now: the end offsets, and the time of writing."""
     for staged_record in records:
         value: dict[str, Any] = json.loads(staged_record.value or b"{}")

@@ -26,6 +26,7 @@ from ..schemas.outside import package_of
 from ..schemas.registry import domain_named, take_in
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
+from .outcomes import Ends
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
@@ -217,6 +218,13 @@ class Part:
         self.marked |= folded.marked
         if oldest_ms is not None:
             self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
+
+
+class Published(NamedTuple):
+    """What a task has published of a part: the number of records but the outcomes, and the ends that those tell."""
+
+    records: int
+    ends: Ends
 
 
 def empty_part(task: Task) -> Part:

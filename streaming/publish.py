@@ -19,6 +19,7 @@ from ..fold.documents import Outgoing
 from ..producers.kafka import ErrorLog, asked_again, make_consumer, make_producer
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
+from .outcomes import Ends
 
 _PATIENT = {"client.id": "metajournal-stream", "delivery.timeout.ms": 0, "enable.gapless.guarantee": True}
 """Never give a message up, and rather fail for good than leave a gap in a partition."""
@@ -38,7 +39,7 @@ _SAY_AFTER_POLLS = 12
 
 
 class Publisher:
-    """Publishes records and knows the end offsets of what it published.
+    """Publishes records and knows the end offsets of what it published, and of what it is told that others did.
 
     Args:
         settings: how to reach Kafka.
@@ -100,8 +101,10 @@ class Publisher:
         if error is not None:
             self._failure = self._failure or error
             return
-        place = (str(message.topic()), int(message.partition() or 0))
-        self._ends[place] = max(self._ends.get(place, 0), int(message.offset() or 0) + 1)
+        self._reach((str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0) + 1)
+
+    def _reach(self, place: tuple[str, int], end: int) -> None:
+        self._ends[place] = max(self._ends.get(place, 0), end)
 
     def _wait(self) -> None:
         polls = 0
@@ -124,6 +127,11 @@ class Publisher:
         """Partition and end offset of a topic that a journal partition's records go to."""
         partition = journal_partition % self.partitions[topic]
         return partition, self._ends.get((topic, partition), 0)
+
+    def learn(self, ends: Ends) -> None:
+        """Partitions that others publish to, too, are known to reach up to these offsets."""
+        for topic, (partition, end) in ends.items():
+            self._reach((topic, partition), end)
 
     def close(self) -> None:
         self._producer.purge()

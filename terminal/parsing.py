@@ -202,7 +202,7 @@ def typed_options(
 
     Raises:
         InputError: unknown type, `data` that is no JSON object, a property without `=` or said twice, a schema that
-            begins as JSON and is none, a malformed time.
+            begins as JSON and is none, a malformed time, a field that stands in `data` and in an option.
         InvalidEventError: a field that the type does not have, or none where it needs one.
     """
     if schema is not None:
@@ -210,9 +210,18 @@ def typed_options(
     given = {"tags": [*tags], "properties": dict(pairs(properties)), "keys": [*keys], "all": everything}
     given |= {"scope": scope and scope.upper(), "description": description, "schema": schema}
     given |= {_entity_field(name): entity}
-    about = {"actor": actor, "expected": expected, "event_time": moment(event_time) if event_time else None}
-    values = _object(data) | {key: value for key, value in given.items() if value}
-    return Typed(event_of(name, values), {key: value for key, value in about.items() if value is not None})
+    about = {"actor": actor, "expected": expected, "event_time": None if event_time is None else moment(event_time)}
+    options = {key: value for key, value in given.items() if value not in (None, [], {}, False)}
+    values = _object(data)
+    for key in options:
+        if key in values:
+            raise InputError(
+                f"The field {key!r} is given twice, in --data and in its own option or argument.",
+                code="given-twice",
+                hint="Omit one of them.",
+                key=key,
+            )
+    return Typed(event_of(name, values | options), {key: value for key, value in about.items() if value is not None})
 
 
 def _entity_field(name: str) -> str:
@@ -224,7 +233,7 @@ def _entity_field(name: str) -> str:
 
 def _object(data: str | None) -> dict[str, Any]:
     try:
-        data_fields = json_value(data or "{}")
+        data_fields = json_value("{}" if data is None else data)
     except ValueError as error:
         raise InputError(
             f"--data is not JSON: {error}.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.'

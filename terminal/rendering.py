@@ -28,8 +28,11 @@ if TYPE_CHECKING:  # it loads for 20 ms, and help needs none of it
     from .listing import Listing, Pairs
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSEEN = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # of those the ones that JSON may have as they are
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
 PLAIN_WIDTH = 160  # columns when the output is no terminal
+NOT_FINAL = "This is not final: the lake has not seen a later event there yet, so an earlier one may still arrive."
+"""Of an answer as at a time."""
 
 
 class OutputError(MetajournalError):
@@ -133,8 +136,11 @@ def shortened(value: object, width: int) -> str:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on one line of standard output; escaped where the output's encoding cannot hold it."""
+    """One JSON value on one line of standard output; escaped where the output's encoding cannot hold it, or a terminal
+    would obey it.
+    """
     text = json.dumps(value, ensure_ascii=not _is_utf8(sys.stdout), separators=(",", ":"), default=str)
+    text = _UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     with writing():
         sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
         sys.stdout.flush()
@@ -163,7 +169,7 @@ def fields(pairs: Mapping[str, object] | Sequence[tuple[str, object]], *, indent
     from .listing import Pairs
 
     listed = pairs.items() if isinstance(pairs, Mapping) else pairs
-    return Pairs([(_cell(" " * indent + safe(name)), _cell(value)) for name, value in listed])
+    return Pairs([(_cell(" " * indent + named(name)), _cell(value)) for name, value in listed])
 
 
 def _cell(value: object) -> Text:

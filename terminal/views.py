@@ -7,7 +7,8 @@ Invariant: a table and its `--json` come from the same value, so they cannot dis
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -28,6 +29,7 @@ NAME_WIDTH = 120  # characters of the name or type of a schema's column
 MOST_COLUMNS = 200  # of a schema
 MOST_LINES = 30  # of a property value
 CHANGE_WIDTH = 100  # characters of what a row of a history changed
+_OWN_TIMES = ("creation_time", "last_update_time")  # among the SYSTEM properties
 
 
 def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH, most_lines: int = MOST_LINES) -> RenderableType:
@@ -57,7 +59,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH, most_lin
         columns = _columns(properties) if scope == "system" else None
         if columns is not None:
             properties.pop("schema")
-        rows = [(key, _value(key, value, width, most_lines)) for key, value in properties.items()]
+        rows = [(key, _value(scope, key, value, width, most_lines)) for key, value in properties.items()]
         rows += [("tags", shortened(", ".join(annotations["tags"]), width))] if annotations["tags"] else []
         if rows:
             parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
@@ -82,10 +84,11 @@ def _columns(properties: Mapping[str, str]) -> list[RenderableType] | None:
     return parts
 
 
-def _value(key: str, value: str, width: int, most_lines: int) -> str:
+def _value(scope: str, key: str, value: str, width: int, most_lines: int) -> str:
     """A property's value for people: the journal's own times as times, lines as lines, each at most `width` long."""
-    if key in ("creation_time", "last_update_time") and value.isdecimal():
-        return time_text(int(value))
+    if scope == "system" and key in _OWN_TIMES and value.isdecimal():
+        with suppress(ValueError, OverflowError, OSError):  # no calendar has it
+            return time_text(int(value))
     if most_lines == 1:
         return shortened(value, width)
     lines = safe(value).strip("\n").split("\n")
@@ -127,15 +130,16 @@ def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> l
         new = after[scope]
         changes += [safe(f"+tag {tag}", one_line=True) for tag in new["tags"] if tag not in old["tags"]]
         changes += [safe(f"-tag {tag}", one_line=True) for tag in old["tags"] if tag not in new["tags"]]
-        changes += _property_differences(old["properties"], new["properties"])
+        own = RESERVED_PROPERTIES if scope == "system" else ()
+        changes += _property_differences(old["properties"], new["properties"], own)
     return changes
 
 
-def _property_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    kept = RESERVED_PROPERTIES
-    changes = [f"+{key}" for key in new if key not in old and key not in kept]
-    changes += [f"-{key}" for key in old if key not in new and key not in kept]
-    both = (key for key in new if key in old and new[key] != old[key] and key not in kept)
+def _property_differences(old: Mapping[str, str], new: Mapping[str, str], own: Collection[str]) -> list[str]:
+    """What differs, but for the fold's own."""
+    changes = [f"+{key}" for key in new if key not in old and key not in own]
+    changes += [f"-{key}" for key in old if key not in new and key not in own]
+    both = (key for key in new if key in old and new[key] != old[key] and key not in own)
     changes += [changed_value(key, old[key], new[key]) for key in both]
     return [safe(change, one_line=True) for change in changes]
 

@@ -116,9 +116,9 @@ def revoke(
     as_json: bool,
 ) -> int:
     """Revoke ROLE from a principal on each PATTERN, or all its grants."""
-    if every == bool(role and patterns) or (every and (role or patterns)):
+    if every == (role is not None and bool(patterns)) or (every and (role is not None or patterns)):
         raise InputError("Give either ROLE and --on, or --all.")
-    grants = [(role, pattern) for pattern in patterns] if role else []
+    grants = [] if role is None else [(role, pattern) for pattern in patterns]
     with given.journal() as journal:
         return _tell(_access(journal).revoke(principal, *grants, all=every, **_said(actor)), as_json)
 

@@ -120,8 +120,12 @@ class FilesClient:
         self, what: str, where: str, *, as_at: Point | None = None, tenant: str | None = None
     ) -> FileRecordRow | None:
         """The newest file of a program on a server: by start, then creation time, then id; None where there is none."""
-        page = self.queries.latest(self._tenant(tenant), what, where, as_at=point(as_at))
+        page = self.latest_page(what, where, as_at=as_at, tenant=tenant)
         return page.files[0] if page.files else None
+
+    def latest_page(self, what: str, where: str, *, as_at: Point | None = None, tenant: str | None = None) -> FilesPage:
+        """`latest` as a page with one file or none, which says whether it is `.final`."""
+        return self.queries.latest(self._tenant(tenant), what, where, as_at=point(as_at))
 
     @property
     def queries(self) -> FileQueries:

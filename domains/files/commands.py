@@ -17,7 +17,18 @@ from ...schemas.errors import FilesQueryError, InputError
 from ...terminal.exits import FINE, PROBLEM
 from ...terminal.inputs import standard_input
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, fields, note, print_json, print_line, shortened, table, time_text, verdict
+from ...terminal.rendering import (
+    NOT_FINAL,
+    console,
+    fields,
+    note,
+    print_json,
+    print_line,
+    shortened,
+    table,
+    time_text,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -84,7 +95,7 @@ def files(
     from .values import page_json
 
     _check_asked(asked)
-    as_at_point = point(as_at) if as_at else None
+    as_at_point = None if as_at is None else point(as_at)
     with context.ensure_object(Options).journal() as journal:
         page = _files(journal).page(**asked, limit=limit, cursor=cursor, as_at=as_at_point)
     shown = page_json(page)
@@ -94,6 +105,8 @@ def files(
     console().print(_page_view(shown), crop=False) if shown["files"] else print_line("no files")
     if page.cursor is not None:
         print_line(f"more: --cursor {page.cursor}", "dim")
+    if as_at_point is not None and not page.final:
+        note(NOT_FINAL)
 
 
 def _files(journal: ConnectedJournal) -> FilesClient:
@@ -133,14 +146,16 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
     from ...values import point
     from .values import file_json
 
-    as_at_point = point(as_at) if as_at else None
+    as_at_point = None if as_at is None else point(as_at)
     with given.journal() as journal:
-        file = _files(journal).latest(what, where, as_at=as_at_point)
-    shown = None if file is None else file_json(file)
+        page = _files(journal).latest_page(what, where, as_at=as_at_point)
+    shown = file_json(page.files[0]) if page.files else None
     if as_json:
-        print_json(shown)
+        print_json(shown if shown is None or as_at_point is None else {**shown, "final": page.final})
     else:
         print_line("no file is recorded") if shown is None else console().print(_file_view(shown))
+    if as_at_point is not None and not page.final and (shown is None or not as_json):
+        note(NOT_FINAL)
     return PROBLEM if shown is None else FINE
 
 
@@ -190,7 +205,7 @@ def record(
     from .recording import checked_files
 
     if paths == ("-",):
-        if any(value for name, value in file_options.items() if name != "data_version"):
+        if any(value is not None for name, value in file_options.items() if name != "data_version"):
             raise click.UsageError("With -, everything is in the JSON lines; omit the other options.")
         made: Iterable[Any] = _lines(standard_input())
     elif "-" in paths:
@@ -198,7 +213,7 @@ def record(
     else:
         if not file_options["what"] or not file_options["where"]:
             raise click.UsageError("Name the program and the server of the files: --what and --where.")
-        if file_options["file_id"] and len(paths) > 1:
+        if file_options["file_id"] is not None and len(paths) > 1:
             raise click.UsageError("An id belongs to one file: give one path with --id.")
         made = [_of_path(path, file_options) for path in paths]
     records = checked_files(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from ...lake_client import ConnectedJournal, Point, ReadOptions, point
@@ -13,7 +13,7 @@ from .questions import Data, LineageQuestion, RunQuestion, RunsQuestion, WriteQu
 if TYPE_CHECKING:
     from ...lake.reading import LakeReader
     from .queries import LineageQueries
-    from .values import LineagePage
+    from .values import LineagePage, RunList
 
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})
@@ -78,10 +78,11 @@ class LineageClient:
         self, data: Data, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
         visible: Callable[[str], bool] | None = None,
-    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
+    ) -> RunList:  # fmt: skip
         """Every run in the lineage of data, as `run` returns it, with all of its accesses. Arguments as `of`.
 
-        Runs that may not be seen are left out; one with accesses that may not has `"withheld": true`.
+        Where there are more nodes than `limit` the list's `partial` says so; else it is None. Runs that may not be seen
+        are left out; one with accesses that may not has `"withheld": true`.
         """
         queries = self.queries
         question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
@@ -93,7 +94,8 @@ class LineageClient:
         self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
         visible: Callable[[str], bool] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """A run's times (stop is -1 if there is none), its status, and the metadata recorded with its accesses.
+        """A run's times (stop is -1 if there is none), its status, and the metadata recorded with its accesses; with
+        `"final": false` as `of`.
 
         Args:
             visible: as of `of`: what was recorded with accesses to data that may not be seen is left out.
@@ -113,7 +115,8 @@ class LineageClient:
         """Runs of a program in a window (as for `of`), newest first: `.items`, and `.cursor` for more.
 
         Pages are all as at the first one. Of what may not be seen nothing is in them, and one that lacks something for
-        that says `.withheld`. Raises: InputError, NotFinalError.
+        that says `.withheld`. `.final` is False where facts that arrive later may change the runs as at that time.
+        Raises: InputError, NotFinalError.
         """
         queries, question = self.queries, RunsQuestion.of(program, start, end, as_of=as_of)
         return queries.runs(

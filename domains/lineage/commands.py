@@ -58,6 +58,10 @@ _AS_OF = click.option(
     help="Only facts about this time or an earlier one, whenever they were recorded (event time).",
 )
 _LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, metavar="N")
+_NODES = click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, metavar="N",
+    help="Maximum number of nodes.",
+)  # fmt: skip
 _CURSOR = click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
 
 
@@ -70,9 +74,7 @@ _CURSOR = click.option("--cursor", metavar="TEXT", help="Continue where an earli
     "--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True,
     help="upstream: the programs that wrote it and what they read; downstream: the reverse.",
 )  # fmt: skip
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Maximum number of nodes."
-)
+@_NODES
 @_AS_AT
 @_AS_OF
 @json_option
@@ -82,9 +84,9 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
     from ...schemas.urn import Urn
     from .views import lineage_view
 
-    data = Urn.parse(urn)
+    data, question = Urn.parse(urn), _question_options(asked, as_at)
     with given.journal() as journal:
-        answer = _lineage(journal).of(data, **_question_options(asked, as_at))
+        answer = _lineage(journal).of(data, **question)
         if not answer["relations"] and _is_untouched(journal, data) and (why := _why_not_there(journal, data)):
             note(f"No lineage is known of {data}: {why}.")
     within = asked["start"] is not None or asked["end"] is not None
@@ -129,19 +131,28 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
 @_TO
 @click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
 @click.option("--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True)
+@_NODES
 @_AS_AT
 @_AS_OF
 @options
-def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None:
-    """Print the runs in the lineage of data as OpenLineage run events, one JSON object per line."""
+def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> int:
+    """Print the runs in the lineage of data as OpenLineage run events, one JSON object per line.
+
+    Where the lineage has more nodes than --limit, those of the nearest ones are printed, and the exit code is 1.
+    """
     from ...schemas.urn import Urn
     from .openlineage import run_events
 
-    data = Urn.parse(urn)
+    data, question = Urn.parse(urn), _question_options(asked, as_at)
     with given.journal() as journal:
-        for run, accesses in _lineage(journal).runs_in(data, **_question_options(asked, as_at)):
-            for event in run_events(run, accesses):
-                print_json(event)
+        found = _lineage(journal).runs_in(data, **question)
+    for run, accesses in found:
+        for event in run_events(run, accesses):
+            print_json(event)
+    if found.partial is None:
+        return FINE
+    note(f"This is not the whole lineage: {found.partial}. --limit says how many to follow.")
+    return PROBLEM
 
 
 @click.command("runs")
@@ -160,9 +171,9 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     from .values import runs_json
     from .views import runs_view
 
-    of = Urn.parse(program)
+    of, question = Urn.parse(program), _question_options(asked, as_at)
     with given.journal() as journal:
-        page = _lineage(journal).runs(of, **_question_options(asked, as_at))
+        page = _lineage(journal).runs(of, **question)
         if not page.items and _is_without_runs(journal, of) and (why := _why_not_there(journal, of)):
             note(f"No lineage is known of {of}: {why}.")
     shown = runs_json(page)

@@ -1,7 +1,8 @@
 """Writing the facets of an entity to the journal: looked up, compared, sent with `expected`, and again if that failed.
 
-One at a time of each entity in a process; other processes are held off by `expected`. What was deleted is never
-described again, and what no event describes anew is neither looked up nor sent (`remembered`).
+One at a time of each entity in a process; other processes are held off by `expected`. What is deleted is not described,
+but looked up each time, since it may be registered again; of all else, what no event describes anew is neither looked
+up nor sent (`remembered`), and what was not kept is told each time.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ...schemas.endpoints import Request, Sends
 from ...schemas.errors import EventTooLargeError
 from ...schemas.urn import Urn
 from ..catalog.events import SYSTEM, EntityRegistered, PropertiesRemoved, PropertiesSet
-from .kept import Facet, Omitted, Stood, Update, update_of
-from .remembered import Remembered
+from .kept import Facet, Omitted, Stood, Update, latest, update_of
+from .remembered import Compared, Remembered
 
 _STALE: Final = frozenset({"stale-entity", "unknown-entity"})
 _TOO_LARGE: Final = "too-large"
@@ -33,9 +34,9 @@ class Keeper:
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     def has_news(self, request: Request, entity: Urn, facets: Sequence[Facet]) -> bool:
-        """Whether facets of an entity are to be looked up."""
+        """Whether facets of an entity are to be looked up, or are known not to be kept."""
         is_busy = (request.tenant, entity) in self._turns
-        return is_busy or bool(self._remembered.news(request.tenant, entity, facets))
+        return is_busy or any(self._remembered.compared(request.tenant, entity, facets))
 
     async def keep(self, sends: Sends, request: Request, entity: Urn, facets: Sequence[Facet]) -> list[Omitted]:
         """Have facets in the journal, accepted; gives those that are not kept.
@@ -51,30 +52,32 @@ class Keeper:
         if not self.has_news(request, entity, facets):
             return []
         async with self._turn(request.tenant, entity):
-            news = self._remembered.news(request.tenant, entity, facets)
-            if not news:
-                return []
+            compared = self._remembered.compared(request.tenant, entity, facets)
+            if not compared.news:
+                return compared.omitted
             async with self._room:
-                return await self._written(sends, request, entity, news)
+                return await self._written(sends, request, entity, facets, compared)
 
-    async def _written(self, sends: Sends, request: Request, entity: Urn, facets: Sequence[Facet]) -> list[Omitted]:
-        omitted: list[Omitted] = []
-        while facets:
+    async def _written(
+        self, sends: Sends, request: Request, entity: Urn, facets: Sequence[Facet], compared: Compared
+    ) -> list[Omitted]:
+        news, omitted = compared
+        while news:
             row = await sends.newest(entity)
             if row is not None and row.deleted:
-                self._remembered.hold(request.tenant, entity, _as_said(facets))
-                return [*omitted, *(Omitted(facet.name, "deleted") for facet in facets)]
-            update, stood = update_of({} if row is None else row.system_properties, facets)
+                self._remembered.forget(request.tenant, entity, facets)
+                return [Omitted(facet.name, "deleted") for facet in latest(facets)]
+            update, stood = update_of({} if row is None else row.system_properties, news)
             if update is None:
                 self._remembered.hold(request.tenant, entity, stood)
                 break
-            refused = await _sent(sends, entity, row, update, max(facet.at_ms for facet in facets))
+            refused = await _sent(sends, entity, row, update, max(facet.at_ms for facet in news))
             if refused is None:
                 self._remembered.hold(request.tenant, entity, stood)
                 break
             if refused not in _STALE:
-                facets, left_out = _halved(facets)
-                self._remembered.hold(request.tenant, entity, _as_said(left_out))
+                news, left_out = _halved(news)
+                self._remembered.hold(request.tenant, entity, _as_said(left_out), refused)
                 omitted += [Omitted(facet.name, refused) for facet in left_out]
         return omitted
 

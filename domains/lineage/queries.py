@@ -11,23 +11,25 @@ Source: docs/concepts.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
 
-from ...lake.cuts import At, Bounds
+from ...lake.cuts import At, Bounds, time_below
 from ...lake.queries import Queries, Seen
 from ...lake.selecting import select_rows
 from ...lake.table import quoted
 from ...lake.views.views import asked_anew
 from ...schemas.errors import UnknownEntityError
+from ...schemas.positions import Position
 from ...schemas.urn import Urn
 from .cursors import cursor_of, identity_of, read_cursor
 from .latest import lacks_writes, latest_write_of
 from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion, check_limit
 from .relations import LakeRelations, Times, in_window, told_by
-from .values import LineagePage, access_json, lineage_json, recorded_json, run_json, write_json
+from .values import LineagePage, RunList, access_json, lineage_json, recorded_json, run_json, write_json
 from .walk import Visible, Walked, walk
 from .withholding import seen_rows
 
@@ -73,13 +75,14 @@ class LineageQueries(Queries):
 
     def runs_in(
         self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, visible: Visible = lambda urn: True
-    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    ) -> RunList:
         """Every run in the lineage of data, by program and run, with all of its accesses. Errors as of `of`.
 
         Args:
             visible: as of `of`; a run with accesses that are left out has `"withheld": true`.
         """
         walked, _ = self._walked(tenant, question, as_at, visible=visible)
+        found = RunList(partial=walked.partial)
         for run in sorted({run for relation in walked.relations for run in relation.runs}):
             of_run = RunQuestion(Urn.parse(run), question.as_of)
             page = self.accesses(tenant, of_run, limit=MOST_PAGE, as_at=as_at, visible=visible)
@@ -89,7 +92,8 @@ class LineageQueries(Queries):
                 accesses += page.items
                 withheld = withheld or page.withheld
             told = self.run(tenant, of_run, as_at=as_at, visible=visible)
-            yield {**told, "withheld": True} if withheld else told, accesses
+            found.append(({**told, "withheld": True} if withheld else told, accesses))
+        return found
 
     @asked_anew
     def run(
@@ -101,7 +105,8 @@ class LineageQueries(Queries):
             visible: which data may be seen; what was recorded with accesses to others is left out.
         Returns:
             {"run", "program", "id", "start", "stop", "status", "metadata"}; stop is -1 while there is none. Of several
-            accesses that stand the tags are joined, and of each property the value of the latest one stands.
+            accesses that stand the tags are joined, and of each property the value of the latest one stands. With
+            `"final": false` as `of`.
         Raises:
             UnknownEntityError: no fact names it (at that point, by that time). Others as `of`.
         """
@@ -120,7 +125,8 @@ class LineageQueries(Queries):
         )
         seen_ones = [orjson.loads(metadata) for data, metadata in recorded if visible(data)]
         told = {**run_json(row), "metadata": recorded_json(seen_ones)}
-        return told if len(seen_ones) == len(recorded) else {**told, "withheld": True}
+        told |= {} if len(seen_ones) == len(recorded) else {"withheld": True}
+        return told if _is_final(as_at, seen) else {**told, "final": False}
 
     @asked_anew
     def runs(
@@ -154,7 +160,8 @@ class LineageQueries(Queries):
 
         rows, withheld = seen_rows(read, _place_of_run, lambda row: visible(row["run"]), after, limit + 1)
         following = cursor_of(identity, _place_of_run(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
-        return LineagePage([run_json(row) for row in rows[:limit]], self._named(following), withheld)
+        items = [run_json(row) for row in rows[:limit]]
+        return LineagePage(items, self._named(following), withheld, _is_final(as_at, seen))
 
     @asked_anew
     def accesses(
@@ -189,7 +196,8 @@ class LineageQueries(Queries):
 
         rows, withheld = seen_rows(read, _place_of_touch, lambda row: visible(row.data), after, limit + 1)
         following = cursor_of(identity, _place_of_touch(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
-        return LineagePage([row.json() for row in rows[:limit]], self._named(following), withheld)
+        items = [row.json() for row in rows[:limit]]
+        return LineagePage(items, self._named(following), withheld, _is_final(as_at, seen))
 
     @asked_anew
     def latest_write(self, tenant: str, question: WriteQuestion, *, as_at: At | None = None) -> dict[str, Any] | None:
@@ -243,7 +251,17 @@ class LineageQueries(Queries):
         if cursor is None:
             return self._seen(as_at), None
         after, bounds = read_cursor(self._whole(cursor), identity, self._topic)
-        return self._seen_again(bounds), after
+        view = self._seen_again(bounds).view
+        passed = [
+            time_below(view.journal, Position(self._topic, partition, bounds.below[partition])) > until_ms
+            for partition, until_ms in bounds.until_ms.items()
+        ]  # what a cursor does not say of its page
+        return Seen(view, replace(bounds, final=all(passed))), after
+
+
+def _is_final(as_at: At | None, seen: Seen) -> bool:
+    """Whether facts that arrive later cannot change an answer, as at the point that it was asked for, if any."""
+    return as_at is None or seen.bounds.final
 
 
 class _Touch(NamedTuple):

@@ -1,4 +1,5 @@
-"""What this process knows to stand of facets, so that those that say it again are not looked up nor sent.
+"""What this process knows to stand of facets, or not to be kept, so that those that say it again are not looked up nor
+sent.
 
 Bounded; what it has forgotten is looked up again. It holds digests, never texts.
 """
@@ -8,13 +9,25 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...schemas.urn import Urn
-from .kept import Facet, Stood, latest
+from .kept import Facet, Omitted, Stood, latest
 
 MOST: Final = 100_000
 """Most facets that are remembered."""
+
+
+class Compared(NamedTuple):
+    """Facets of an entity beside what is remembered of them.
+
+    Attributes:
+        news: those that may change it.
+        omitted: those of the others that are known not to be kept.
+    """
+
+    news: list[Facet]
+    omitted: list[Omitted]
 
 
 class Remembered:
@@ -27,19 +40,44 @@ class Remembered:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._stood: OrderedDict[bytes, Stood] = OrderedDict()
+        self._refused: dict[bytes, str] = {}
 
-    def news(self, tenant: str, entity: Urn, facets: Iterable[Facet]) -> list[Facet]:
-        """Those facets of an entity that may change it; of the others the latest time is remembered."""
-        return [facet for facet in latest(facets) if self._is_news(_key(tenant, entity, facet.name), facet)]
+    def compared(self, tenant: str, entity: Urn, facets: Iterable[Facet]) -> Compared:
+        """Which facets of an entity may change it; of the others the latest time is remembered."""
+        compared = Compared([], [])
+        for facet in latest(facets):
+            key = _key(tenant, entity, facet.name)
+            if self._is_news(key, facet):
+                compared.news.append(facet)
+            elif key in self._refused:
+                compared.omitted.append(Omitted(facet.name, self._refused[key]))
+        return compared
 
-    def hold(self, tenant: str, entity: Urn, stood: Mapping[str, Stood]) -> None:
-        """Remember what stands of facets, by name; a later one that was heard of meanwhile stays."""
+    def hold(self, tenant: str, entity: Urn, stood: Mapping[str, Stood], refused: str | None = None) -> None:
+        """Remember what stands of facets, by name; a later one that was heard of meanwhile stays.
+
+        Args:
+            refused: why they are not kept; None: they are.
+        """
         for name, one in stood.items():
             key = _key(tenant, entity, name)
             known = self._stood.pop(key, one)
             self._stood[key] = one._replace(standing=max(known.standing, one.standing))
+            if refused is None:
+                self._refused.pop(key, None)
+            else:
+                self._refused[key] = refused
             if len(self._stood) > self._most:
-                self._stood.popitem(last=False)
+                self._forget(next(iter(self._stood)))
+
+    def forget(self, tenant: str, entity: Urn, facets: Iterable[Facet]) -> None:
+        """Know nothing of facets any more."""
+        for facet in facets:
+            self._forget(_key(tenant, entity, facet.name))
+
+    def _forget(self, key: bytes) -> None:
+        self._stood.pop(key, None)
+        self._refused.pop(key, None)
 
     def _is_news(self, key: bytes, facet: Facet) -> bool:
         known = self._stood.get(key)

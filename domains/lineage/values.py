@@ -25,12 +25,28 @@ _PARTS_OF_PROGRAM: Final = 3
 class LineagePage(NamedTuple):
     """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none.
 
-    `withheld`: something between them is left out, since it may not be seen.
+    `withheld`: something between them is left out, since it may not be seen. `final`: False where facts that arrive
+    later may change what stood at the time that was asked for.
     """
 
     items: list[dict[str, Any]]
     cursor: str | None
     withheld: bool = False
+    final: bool = True
+
+
+class RunList(list[tuple[dict[str, Any], list[dict[str, Any]]]]):
+    """Runs in the lineage of data, each with all of its accesses.
+
+    Attributes:
+        partial: why they are not all of them; None: they are.
+    """
+
+    def __init__(
+        self, runs: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]] = (), *, partial: str | None = None
+    ) -> None:
+        super().__init__(runs)
+        self.partial = partial
 
 
 def run_json(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,12 +89,12 @@ def write_json(at_ms: int, run: str | None, program: str | None, source: str | N
 
 def runs_json(page: LineagePage) -> dict[str, Any]:
     """Some runs of a program, and the cursor of the next ones."""
-    return {"runs": page.items, "cursor": page.cursor, **_withheld(page)}
+    return {"runs": page.items, "cursor": page.cursor, **_lacking(page)}
 
 
 def accesses_json(page: LineagePage) -> dict[str, Any]:
     """Some accesses of a run, and the cursor of the next ones."""
-    return {"accesses": page.items, "cursor": page.cursor, **_withheld(page)}
+    return {"accesses": page.items, "cursor": page.cursor, **_lacking(page)}
 
 
 def touched_json(run: Mapping[str, Any], page: LineagePage) -> dict[str, Any]:
@@ -86,9 +102,10 @@ def touched_json(run: Mapping[str, Any], page: LineagePage) -> dict[str, Any]:
     return {**run, **accesses_json(page)}
 
 
-def _withheld(page: LineagePage) -> dict[str, Any]:
-    """Says that something may not be seen, without how much; nothing where all may."""
-    return {"withheld": True} if page.withheld else {}
+def _lacking(page: LineagePage) -> dict[str, Any]:
+    """Says that something may not be seen, without how much, and that the page is not final; nothing where neither."""
+    withheld = {"withheld": True} if page.withheld else {}
+    return withheld if page.final else {**withheld, "final": False}
 
 
 def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any]:

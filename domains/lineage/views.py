@@ -13,11 +13,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ...schemas.urn import Urn
-from ...terminal.rendering import fields, many, safe, shortened, table, time_text, verdict
+from ...terminal.rendering import fields, many, named, safe, shortened, table, time_text, verdict
 from .events import UNKNOWN, is_definition
 from .walk import TO_DATA, TO_PROGRAM, Direction
 
 _ARROWS = {"read": "→ read by", "write": "← written by", None: "– accessed by"}
+_NOT_FINAL = "not final: facts that arrive later may change it"
 _BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}
 
 
@@ -40,7 +41,7 @@ def lineage_view(
     programs, others = len(answer["programs"]), len(answer["data"])
     notes = [f"{many(programs, 'program')}, {others:,} data, {many(len(relations), 'relation')}"]
     notes += [f"incomplete: {answer['why']}"] if answer.get("partial") else []
-    notes += ["not final: facts that arrive later may change it"] if answer.get("final") is False else []
+    notes += [_NOT_FINAL] if answer.get("final") is False else []
     if not relations:
         notes = ["no access to it is known" + " in this window" * within, *notes[1:]]
     return Group(tree, Text("; ".join(safe(note) for note in notes), style="dim"))
@@ -124,9 +125,9 @@ def _whole(line: Text) -> Text:
 
 def runs_view(shown: Mapping[str, Any]) -> RenderableType:
     """Runs of a program, one a line."""
-    rows = [(run["id"], _began(run), _ended(run), _status(run["id"], run)) for run in shown["runs"]]
+    rows = [(named(run["id"]), _began(run), _ended(run), _status(run["id"], run)) for run in shown["runs"]]
     drawn: RenderableType = table(["run", "started", "stopped", "status"], rows) if rows else Text("no runs", "dim")
-    return _paged(drawn, shown["cursor"])
+    return _paged(drawn, shown)
 
 
 def run_view(shown: Mapping[str, Any]) -> RenderableType:
@@ -136,7 +137,7 @@ def run_view(shown: Mapping[str, Any]) -> RenderableType:
          "status": _status(shown["run"], shown)}
     )  # fmt: skip
     rows = [
-        (access["access"], access["data"], access["component"] or "-", time_text(access["at"]))
+        (access["access"], access["data"], named(access["component"] or "-"), time_text(access["at"]))
         for access in shown["accesses"]
     ]
     parts: list[RenderableType] = [head, Text(), table(["access", "data", "component", "at"], rows)]
@@ -147,7 +148,7 @@ def run_view(shown: Mapping[str, Any]) -> RenderableType:
                 **({"tags": ", ".join(recorded["tags"])} if recorded["tags"] else {}),
             }
             parts += [Text(), Text(f"recorded in {scope.upper()}", style="bold"), fields(pairs, indent=2)]
-    return _paged(Group(*parts), shown["cursor"])
+    return _paged(Group(*parts), shown)
 
 
 def imported_view(imported: Mapping[str, Any]) -> RenderableType:
@@ -173,7 +174,11 @@ def _ended(run: Mapping[str, Any]) -> str:
     return "-" if run["stop"] == -1 else time_text(run["stop"])
 
 
-def _paged(drawn: RenderableType, cursor: str | None) -> RenderableType:
-    if cursor is None:
-        return drawn
-    return Group(drawn, Text(f"next page: --cursor {cursor}", style="dim", no_wrap=True, overflow="ignore"))
+def _paged(drawn: RenderableType, shown: Mapping[str, Any]) -> RenderableType:
+    """What is drawn of an answer, and below it what continues it, and that it may change."""
+    parts = [drawn]
+    if shown["cursor"] is not None:
+        parts.append(Text(f"next page: --cursor {shown['cursor']}", style="dim", no_wrap=True, overflow="ignore"))
+    if shown.get("final") is False:
+        parts.append(Text(_NOT_FINAL, style="dim"))
+    return Group(*parts)

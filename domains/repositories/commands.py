@@ -95,7 +95,7 @@ def list_(given: Options, /, as_at: str | None, as_json: bool) -> int:
     from ...values import point
     from .values import repository_json, with_final
 
-    at = point(as_at) if as_at else None
+    at = None if as_at is None else point(as_at)
     asked = at is not None
     with given.journal() as journal:
         found = cast("WithRepositories", journal).repositories.list(as_at=at)
@@ -154,7 +154,7 @@ def branches(given: Options, /, repository: str, transactions: bool, as_at: str 
     from ...values import point
     from .values import branch_json, with_final
 
-    at = point(as_at) if as_at else None
+    at = None if as_at is None else point(as_at)
     asked = at is not None
     with given.journal() as journal:
         found = repository_named(journal, repository).branches(transactions=transactions, as_at=at)
@@ -300,7 +300,7 @@ def log(
     from ...values import point
     from .values import log_json, with_final
 
-    at = point(as_at) if as_at else None
+    at = None if as_at is None else point(as_at)
     asked = asks_then(at, *([] if ref is None else [ref]))
     with given.journal() as journal:
         repo = repository_named(journal, repository)

@@ -49,7 +49,7 @@ def ls(
     from ...values import point
     from .values import list_json, with_final
 
-    at = point(as_at) if as_at else None
+    at = point(as_at) if as_at is not None else None
     asked = asks_then(at, ref)
     with given.journal() as journal:
         page = repository_named(journal, repository).list(
@@ -83,7 +83,7 @@ def get(given: Options, /, repository: str, ref: str, path: str, as_at: str | No
     from ...values import point
     from .values import object_json, with_final
 
-    at = point(as_at) if as_at else None
+    at = point(as_at) if as_at is not None else None
     asked = asks_then(at, ref)
     with given.journal() as journal:
         found = repository_named(journal, repository).get(ref, path, as_at=at)
@@ -125,7 +125,7 @@ def diff(
     from ...values import point
     from .values import diff_json, with_final
 
-    at = point(as_at) if as_at else None
+    at = point(as_at) if as_at is not None else None
     asked = asks_then(at, left, right)
     with given.journal() as journal:
         page = repository_named(journal, repository).diff(

@@ -89,16 +89,17 @@ def _states(journal: Journal, request: Request) -> dict[str, Any]:
 
 
 def _differences(before: Any, after: Any) -> list[tuple[str, Any]]:
-    """What changed in each scope, but what the fold itself keeps there of every change: its time and actor."""
+    """What changed in each scope, but what the fold itself keeps in SYSTEM of every change: its time and actor."""
     nothing: dict[str, Any] = {"properties": {}, "tags": []}
     found = [
-        (scope, scope_diff(_said((before or {}).get(scope, nothing)), _said(after[scope])))
-        for scope in ("user", "system")
+        ("USER", scope_diff((before or {}).get("user", nothing), after["user"])),
+        ("SYSTEM", scope_diff(_said((before or {}).get("system", nothing)), _said(after["system"]))),
     ]
-    return [(scope.upper(), one) for scope, one in found if any(side[part] for side in one.values() for part in side)]
+    return [(scope, one) for scope, one in found if any(side[part] for side in one.values() for part in side)]
 
 
 def _said(metadata: Any) -> dict[str, Any]:
+    """SYSTEM metadata without what the fold keeps there."""
     properties = {key: value for key, value in metadata["properties"].items() if key not in RESERVED_PROPERTIES}
     return {"properties": properties, "tags": metadata["tags"]}
 

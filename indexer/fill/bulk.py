@@ -1,10 +1,11 @@
 """Documents into the index, none lost and none skipped.
 
 Whole documents under their external version (logical_timestamp): an older or repeated one loses by a conflict, which is
-success. What the server cannot take now is sent again, item by item, until it can. A document that it refuses goes in
-once more in its reduced form. If that is refused too, the server is asked whether it takes a plain document. If so, the
-refused one is at fault (no entity within the journal's limits is refused twice): it is counted, said and passed over.
-If not, the index is, and IndexerError stops the indexer.
+success. What the server cannot take now, or fails at, is sent again, item by item, until it can. A document that it
+refuses for what the document holds goes in once more in its reduced form. If that is refused too, the server is asked
+whether it takes a plain document. If so, the refused one is at fault (no entity within the journal's limits is refused
+twice): it is counted, said and passed over. If not, the index is, and IndexerError stops the indexer, as it does after
+every other refusal.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from ..spelling import written
 from .patience import Patience, StartOver
 
 _log = logging.getLogger("metajournal.indexer")
-_RETRY: Final = frozenset({429, 503})
 _AT_FAULT: Final = frozenset({400, 413})
 """Answers that may be a document's own fault."""
 _HEADERS: Final = {"accept": "application/json", "content-type": "application/x-ndjson"}
@@ -119,7 +119,7 @@ class BulkWriter:
             return self.request(chunk) if begun is None else begun.result()
 
         try:
-            answer = self.patience.call("index documents", ask)
+            answer = self.patience.answered("index documents", ask)
         except ApiError as error:
             return self._refused_request(chunk, error)
         again: list[Item] = []
@@ -129,7 +129,7 @@ class BulkWriter:
             status, problem = result["index"]["status"], result["index"].get("error", {})
             if _is_busy(status, problem):
                 again.append(item)
-                busy = f"{status} {problem.get('type')}"
+                busy = f"{status} {problem.get('type')}, for {item.state['urn']}"
             elif item.reduced and status in _AT_FAULT:
                 refused.append((item, f"{status} {refusal_of(problem)}"))
             else:
@@ -137,8 +137,13 @@ class BulkWriter:
         if refused:
             self._give_up(refused)
         if busy:
-            self.patience.wait(f"Elasticsearch cannot take documents now ({busy})")
+            self._wait(busy)
+        else:
+            self.patience.over()
         return again
+
+    def _wait(self, why: str) -> None:
+        self.patience.wait(f"Elasticsearch cannot take documents now ({why})")
 
     def request(self, chunk: list[Item]) -> Any:
         """One bulk request and its answer, whatever that is; from any thread."""
@@ -154,28 +159,30 @@ class BulkWriter:
             self.counts.superseded += 1
         elif status == 404:
             raise StartOver("the index is gone")
+        elif status in _AT_FAULT:
+            return [item_of(item.state, f"{status} {refusal_of(problem)}")]
         else:
-            return [self._reduced(item, f"{status} {refusal_of(problem)}")]
+            raise _refusal(item, f"{status} {refusal_of(problem)}")
         return []
 
-    def _reduced(self, item: Item, reason: str) -> Item:
-        if item.reduced:
-            raise _refusal(item, reason)
-        return item_of(item.state, reason)
-
     def _refused_request(self, chunk: list[Item], error: ApiError) -> list[Item]:
-        """The server refused the request as a whole: find the document that it does not like."""
-        if error.status_code == 404:
+        """The server failed at the request as a whole, or refused it: find the document that it does not like."""
+        status, reason = error.status_code, f"{error.status_code} {error.error}"
+        if status == 404:
             raise StartOver("the index is gone") from error
+        if _is_busy(status, {}):
+            self._wait(reason)
+            return chunk
+        if status not in _AT_FAULT:
+            raise _refusal(chunk[0], reason) from error
         if len(chunk) > 1:
             for item in chunk:
                 self.settle([item])
             return []
-        reason = f"{error.status_code} {error.error}"
-        if chunk[0].reduced and error.status_code in _AT_FAULT:
+        if chunk[0].reduced:
             self._give_up([(chunk[0], reason)])
             return []
-        return [self._reduced(chunk[0], reason)]
+        return [item_of(chunk[0].state, reason)]
 
     def _give_up(self, refused: list[tuple[Item, str]]) -> None:
         """Pass documents over that are refused in both forms.
@@ -195,18 +202,16 @@ class BulkWriter:
         plain = Item(_PLAIN, "plain", b"%b\n%b\n" % (written(action), written(index_document(_PLAIN))))
         while True:
             try:
-                answer = self.patience.call("index documents", lambda: self.request([plain]))
+                result = self.patience.answered("index documents", lambda: self.request([plain]))["items"][0]["index"]
+                status, problem = result["status"], result.get("error", {})
             except ApiError as error:
-                if error.status_code == 404:
-                    raise StartOver("the index is gone") from error
-                return False
-            result = answer["items"][0]["index"]
-            status, problem = result["status"], result.get("error", {})
+                status, problem = error.status_code, {"type": error.error}
             if status == 404:
                 raise StartOver("the index is gone")
             if not _is_busy(status, problem):
+                self.patience.over()
                 return bool(status == 409)
-            self.patience.wait(f"Elasticsearch cannot take documents now ({status} {problem.get('type')})")
+            self._wait(f"{status} {problem.get('type')}")
 
     def _pass_over(self, state: Mapping[str, Any], reason: str) -> None:
         self.counts.refused = count = self.counts.refused + 1
@@ -232,13 +237,13 @@ _PLAIN: Final[Mapping[str, Any]] = {
 
 
 def _is_busy(status: int, problem: Mapping[str, Any]) -> bool:
-    """Whether waiting helps: the server is overloaded, or takes no writes for now."""
-    return status in _RETRY or problem.get("type") == "cluster_block_exception"
+    """Whether waiting helps: the server is overloaded, failed, or takes no writes for now."""
+    return status == 429 or status >= 500 or problem.get("type") == "cluster_block_exception"
 
 
 def _refusal(item: Item, reason: str) -> IndexerError:
-    urn = item.state["urn"]
-    return IndexerError(f"Elasticsearch refuses the document of {urn}, reduced too: {reason}", urn=urn)
+    urn, form = item.state["urn"], ", reduced too" if item.reduced else ""
+    return IndexerError(f"Elasticsearch refuses the document of {urn}{form}: {reason}", urn=urn)
 
 
 def refusal_of(problem: Mapping[str, Any]) -> str:

@@ -43,9 +43,15 @@ class Patience:
             Stopped: asked to stop meanwhile.
             IndexerError: the server refuses this client.
         """
+        result = self.answered(what, call)
+        self.over()
+        return result
+
+    def answered(self, what: str, call: Callable[[], _T]) -> _T:
+        """As `call`, where the answer may tell to wait on: whoever calls says when it is `over`."""
         while True:
             try:
-                result = call()
+                return call()
             except Exception as error:
                 if is_refused(error):
                     raise IndexerError(
@@ -55,9 +61,6 @@ class Patience:
                 if not is_away(error):
                     raise
                 self.wait(f"Elasticsearch does not answer ({reason_of(error)})")
-            else:
-                self.over()
-                return result
 
     def wait(self, why: str) -> None:
         """Pause once, longer each time, and say why.

@@ -2,7 +2,8 @@
 
 State records up to an offset are *indexed* when Elasticsearch has taken them and *shown* after the next refresh. An
 outcome record says which state offsets a stretch of the journal ends at; once those are shown, the vector moves to the
-end of the stretch. The vector never goes back.
+end of the stretch. The vector never goes back. Ends only grow: an outcome whose ends lie below those of one before it
+waits for these.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Progress:
         }
         self._shown: dict[Partition, int] = dict(self._indexed)
         self._pending: list[Outcome] = []
+        self._ends: dict[Partition, dict[Partition, int]] = {}
+        """The greatest ends that outcomes of each journal partition have told."""
         self._unshown = False
         self._refreshing: dict[Partition, int] = {}
         self._changed_since = False
@@ -74,7 +77,9 @@ class Progress:
 
     def heard(self, outcome: Outcome) -> None:
         """An outcome record was read."""
-        self._pending.append(outcome)
+        ends = self._ends.setdefault(outcome.journal, {})
+        ends.update({place: max(end, ends.get(place, 0)) for place, end in outcome.ends.items()})
+        self._pending.append(outcome._replace(ends=dict(ends)))
         self.reached(outcome.source, outcome.offset + 1)
 
     def refreshing(self) -> None:

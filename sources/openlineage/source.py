@@ -78,12 +78,15 @@ class OpenLineageFiles:
             try:
                 if fault is not None:
                     raise NoRunEventError(fault)
-                facts = facts_of_any(value)
+                facts, spelling = facts_of_any(value), canonical_json(value)
                 known.add(value, event_time_ms(value))
             except (NoRunEventError, InvalidUrnError) as error:
                 yield Problem(f"{file.name}, event {number}", error.message)
                 continue
-            piece.add(value, facts)
+            except (ValueError, RecursionError) as error:  # a number or text that JSON has no form for, or too deep
+                yield Problem(f"{file.name}, event {number}", f"it is not JSON: {error}")
+                continue
+            piece.add(spelling, facts)
             if number % PIECE == 0:
                 tell(Progress(f"read {file.name}", number))
                 yield from piece.past
@@ -121,9 +124,9 @@ class _Piece:
         self._facts: list[Any] = []
         self._digest = blake2b(digest_size=12)
 
-    def add(self, value: Any, facts: list[Any]) -> None:
+    def add(self, spelling: bytes, facts: list[Any]) -> None:
         self._facts += facts
-        self._digest.update(canonical_json(value))
+        self._digest.update(spelling)
 
     @property
     def past(self) -> list[Past]:

@@ -20,7 +20,7 @@ from ...schemas.errors import DamagedTableError, DomainError
 from ...schemas.settings import Settings
 from ..memory import without_collector
 from ..parts import publish_part
-from ..plan import Part, Plan, WorkerRulesError
+from ..plan import Part, Plan, Published, WorkerRulesError
 from ..publish import BulkPublisher
 from ..tasks import fold_batch, refold
 
@@ -44,11 +44,11 @@ class SparkTasks:
         """Fold every partition that has records."""
         return _collected(self._frame, _folding(plan))
 
-    def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
-        """Publish every part, each by exactly one task; gives the number of records besides the outcomes."""
+    def publish(self, plan: Plan, parts: Sequence[Part]) -> list[Published]:
+        """Publish every part, each by exactly one task."""
         session = self._frame.sparkSession
         frame = session.range(0, len(parts), 1, len(parts))
-        return sum(_collected(frame, _publishing(plan, list(parts), self._settings)))
+        return _collected(frame, _publishing(plan, list(parts), self._settings))
 
 
 class SparkRefold:
@@ -106,14 +106,14 @@ def _folding(plan: Plan) -> _Work:
 
 
 def _publishing(plan: Plan, parts: Sequence[Part], settings: Settings) -> _Work:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[Published]:
         for number in [number for batch in batches for number in batch["id"].to_pylist()]:
             publisher = BulkPublisher(settings, plan.targets)
             try:
                 with without_collector():
-                    count = publish_part(plan, parts[number], publisher, int(time.time() * 1000))
+                    published = publish_part(plan, parts[number], publisher, int(time.time() * 1000))
             finally:
                 publisher.close()
-            yield count
+            yield published
 
     return work

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal.commands.tailing import changed
+from metajournal.gateway.pages.entities import _differences
 from metajournal.terminal.consoles import PatientConsole
 from metajournal.terminal.differences import changed_value, listed
 from metajournal.terminal.views import differences, entity_view, history_view
@@ -67,6 +68,31 @@ def test_a_changed_schema_is_told_by_its_columns_in_a_history_and_in_a_change() 
     assert differences(entity(schema=OLD), entity(schema=NEW)) == [CHANGED]
     assert CHANGED in " ".join(drawn(history_view([entity(schema=NEW)], entity(schema=OLD)))).replace("  ", "")
     assert changed(change({"schema": OLD}, {"schema": NEW})) == CHANGED
+
+
+def test_times_are_those_of_the_fold_alone_and_one_that_no_calendar_has_is_shown_as_it_is() -> None:
+    far, near = "9" * 20, "1700000000000"
+    own = drawn(entity_view(entity(creation_time=near, last_update_time=far)))
+    assert [line.split(maxsplit=1) for line in own[-2:]] == [
+        ["creation_time", "2023-11-14 22:13:20.000Z"], ["last_update_time", far],
+    ]  # fmt: skip
+    users = drawn(entity_view(of_user(creation_time=far, last_update_time=near)))
+    assert [line.split() for line in users[-2:]] == [["creation_time", far], ["last_update_time", near]]
+
+
+def test_what_the_fold_keeps_is_left_out_and_what_a_user_calls_so_is_told() -> None:
+    old, new = {"created_by": "bob", "creation_time": "1"}, {"creation_time": "2", "last_updated_by": "eve"}
+    assert differences(entity(**old), entity(**new)) == []
+    told = differences(of_user(**old), of_user(**new))
+    assert told == ["+last_updated_by", "-created_by", "creation_time: 1 → 2"]
+    assert _differences(entity(**old), entity(**new)) == []
+    [(scope, page)] = _differences(of_user(**old), of_user(**new))
+    assert scope == "USER"
+    assert (page["additions"]["properties"], page["deletions"]["properties"]) == (new, old)
+
+
+def of_user(**user: str) -> dict[str, Any]:
+    return {**entity(), "user": {"properties": user, "tags": []}}
 
 
 def change(old: dict[str, str], new: dict[str, str]) -> dict[str, Any]:

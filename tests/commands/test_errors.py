@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -111,6 +112,8 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("show dataset:a/%41", 2, "invalid-urn", "Did you mean dataset:a/A?"),
     ("emit TagsAdded dataset:a/b --property k", 2, "no-key-value", "key=value"),
     ("emit EntityRegistered dataset:a/b --property a=1 --property a=2", 2, "given-twice", "'a' is given twice"),
+    ('emit TagsAdded dataset:a/b --data {"tags":["a"]} --tag b', 2, "given-twice", "'tags' is given twice, in --data"),
+    ('emit TagsAdded dataset:a/b --data {"entity":"dataset:a/c"} --tag b', 2, "given-twice", "'entity' is given"),
     ("repo commit sales main -m x --metadata a=1 --metadata a=2", 2, "given-twice", "'a' is given twice"),
     ("repo merge sales new main --metadata a=1 --metadata a=2", 2, "given-twice", "'a' is given twice"),
     ("emit EntityRegistered dataset:a/b --schema {bad", 2, "not-json", "--schema looks like JSON but is not valid"),
@@ -174,6 +177,51 @@ def test_what_is_typed_wrong_or_cannot_be_done_is_said_with_the_next_step(
     assert rest.strip(), told.stderr
     assert words in told.stderr
     assert "Traceback" not in told.stderr
+
+
+EMPTY: list[tuple[str, str]] = [
+    ("show dataset:a/b --as-at ''", "not-a-time"),
+    ("show dataset:a/b --as-of ''", "not-a-time"),
+    ("show dataset:a/b --at-least ''", "invalid-position"),
+    ("history dataset:a/b --as-of ''", "not-a-time"),
+    ("history dataset:a/b --at-least ''", "invalid-position"),
+    ("search x --namespace ''", "invalid-query"),
+    ("search x --urns --namespace ''", "invalid-query"),
+    ("search x --kind ''", "invalid-query"),
+    ("search x --cursor ''", "invalid-cursor"),
+    ("search x --as-at ''", "not-a-time"),
+    ("search x --as-at '' --why", "usage"),
+    ("search x --as-at '' --urns", "usage"),
+    ("search x --at-least ''", "invalid-position"),
+    ("files --work-id w --as-at ''", "not-a-time"),
+    ("files latest a b --as-at ''", "not-a-time"),
+    ("files record - --what ''", "usage"),
+    ("files record x y --what a --where b --id ''", "usage"),
+    ("lineage dataset:a/b --as-at ''", "not-a-time"),
+    ("lineage dataset:a/b --from ''", "not-a-time"),
+    ("tail --since ''", "not-a-time"),
+    ("repo list --as-at ''", "not-a-time"),
+    ("repo branches sales --as-at ''", "not-a-time"),
+    ("repo log sales --as-at ''", "not-a-time"),
+    ("access revoke alice '' --all", "bad-input"),
+    ("emit TagsAdded dataset:a/b --tag x --event-time ''", "not-a-time"),
+    ("emit RunStarted run:a/b/spark/c/d --data ''", "not-json"),
+    ("emit TagsAdded '' --tag x", "invalid-urn"),
+    ("emit TagsAdded '' --each - --tag x", "usage"),
+    ("emit TagsAdded --each - --unit-id '' --tag x", "usage"),
+    ("emit TagsAdded dataset:a/b --tag x --unit-id ''", "usage"),
+    ("emit - ''", "usage"),
+    *((f"emit - {option}", "usage") for option in ("--description ''", "--actor ''", "--event-time ''", "--data ''")),
+    *((f"emit - {option}", "usage") for option in ("--expected 0", "--all", "--tag ''", "--scope user")),
+]
+"""Options whose value is empty, or the number 0: that is what was said, and not that nothing was."""
+
+
+@pytest.mark.parametrize(("line", "name"), EMPTY, ids=[line for line, _ in EMPTY])
+def test_an_empty_value_is_an_answer_to_what_was_asked_and_never_nothing(line: str, name: str) -> None:
+    told = CliRunner().invoke(main, shlex.split(line), prog_name="metajournal")
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert told.stderr.startswith(f"error[{name}]: ")
 
 
 @pytest.mark.parametrize("line", ["show not-a-urn", "emit TagsAdded dataset:a/b", "--set a.b=1 config show", "verify"])

@@ -13,8 +13,10 @@ from click.testing import CliRunner, Result
 from metajournal import Journal, TagsAdded
 from metajournal.cli import main
 from metajournal.commands.tailing import file_changed
+from metajournal.domains.files.queries import FilesPage
 from metajournal.domains.files.recording import content_hash
 from metajournal.domains.files.rows import FileRecordRow
+from metajournal.terminal.options import Options
 from tests.archive import document
 from tests.commands.test_on_services import said
 from tests.installation import Installation
@@ -103,6 +105,47 @@ def test_no_line_is_an_empty_result() -> None:
     result = CliRunner().invoke(main, ["files", "record", "-", "--json"], input="\n")
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"ok": True, "files": 0})
     assert "nothing was recorded" in CliRunner().invoke(main, ["files", "record", "-"], input="").stderr
+
+
+ROW = FileRecordRow(
+    "default", "file:b/a/f1", 1, "file:b/a/f1", 1, 0, 0, 0, "id", None, False, "b", "a", "f1", 1, 0, None, None, None,
+    "w", False, 0, "s3://a/b", "1:a", "w:a", "b:f1", document(where="b", what="a", work_id="w"),
+)  # fmt: skip
+
+
+class _NotOver:
+    """A journal whose answers as at a time are not final."""
+
+    def __init__(self, *files: FileRecordRow) -> None:
+        self.files = self
+        self.rows = files
+
+    def __enter__(self) -> _NotOver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def page(self, **_: Any) -> FilesPage:
+        return FilesPage(self.rows, None, {}, final=False)
+
+    def latest_page(self, what: str, where: str, **_: Any) -> FilesPage:
+        return self.page()
+
+
+@pytest.mark.parametrize("words", [("--work-id", "w"), ("latest", "a", "b")])
+@pytest.mark.parametrize("rows", [(), (ROW,)])
+def test_files_as_at_a_time_that_is_not_over_say_so(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], rows: tuple[FileRecordRow, ...]
+) -> None:
+    monkeypatch.setattr(Options, "journal", lambda _: _NotOver(*rows))
+    as_at = ("--as-at", "2026-01-01")
+    note = "note: This is not final: the lake has not seen a later event there yet, so an earlier one may still arrive."
+    assert run("files", *words, *as_at).stderr.splitlines() == [note]
+    assert run("files", *words).stderr == ""
+    told = run("files", *words, *as_at, "--json")
+    shown = json.loads(told.stdout)
+    assert (shown is None or shown["final"] is False, told.stderr) == (True, f"{note}\n" if shown is None else "")
 
 
 @pytest.mark.services

@@ -16,7 +16,7 @@ from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
 from metajournal.domains.lineage import views as lineage_views
 from metajournal.domains.lineage.openlineage import facts_of
-from metajournal.domains.lineage.values import LineagePage, lineage_json
+from metajournal.domains.lineage.values import LineagePage, RunList, lineage_json
 from metajournal.domains.lineage.walk import Direction, Relation, walk
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
@@ -311,6 +311,50 @@ def test_of_data_that_was_deleted_that_is_said(monkeypatch: pytest.MonkeyPatch) 
     assert (
         result.stderr == "note: No lineage is known of dataset:w/buoys: it was deleted at 1970-01-01 00:00:00.007Z.\n"
     )
+
+
+PARTIAL = "there are more than 2 nodes; only the nearest ones are included"
+
+
+@pytest.mark.parametrize(("partial", "code"), [(PARTIAL, 1), (None, 0)])
+def test_an_export_of_a_part_says_so(monkeypatch: pytest.MonkeyPatch, partial: str | None, code: int) -> None:
+    asked = dict[str, Any]()
+
+    def runs_in(_: Urn, **how: Any) -> RunList:
+        asked.update(how)
+        told = {"run": RUN, "program": WASH, "id": "r1", "start": 100, "stop": 200, "status": "COMPLETED"}
+        return RunList([(told, [])], partial=partial)
+
+    journal = _NoRuns()
+    monkeypatch.setattr(journal, "runs_in", runs_in, raising=False)
+    monkeypatch.setattr(Options, "journal", lambda _: journal)
+    result = CliRunner().invoke(main, ["lineage", "export", "dataset:w/buoys", "--limit", "2"])
+    assert [json.loads(line)["eventType"] for line in result.stdout.splitlines()] == ["START", "COMPLETE"]
+    assert (result.exit_code, asked["limit"]) == (code, 2)
+    said = f"note: This is not the whole lineage: {PARTIAL}. --limit says how many to follow.\n"
+    assert result.stderr == (said if partial else "")
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_runs_as_at_a_time_that_is_not_over_say_so(monkeypatch: pytest.MonkeyPatch, final: bool) -> None:
+    journal = _NoRuns(WASH)
+    monkeypatch.setattr(journal, "runs", lambda *_, **__: LineagePage([], None, final=final))
+    monkeypatch.setattr(Options, "journal", lambda _: journal)
+    words = ["runs", WASH, "--as-at", "2026-01-01"]
+    shown: dict[str, Any] = {"runs": [], "cursor": None, **({} if final else {"final": False})}
+    assert json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout) == shown
+    lines = CliRunner().invoke(main, words).stdout.splitlines()
+    assert lines == ["no runs"] + ["not final: facts that arrive later may change it"] * (not final)
+
+
+def test_names_of_runs_and_components_make_no_line_of_their_own() -> None:
+    forged = "r1\nr2  1970-01-01"
+    told = {"run": RUN, "program": WASH, "id": forged, "start": 100, "stop": 200, "status": "COMPLETED"}
+    lines = drawn(lineage_views.runs_view({"runs": [told], "cursor": None})).splitlines()
+    assert (len(lines), lines[1].partition("  ")[0]) == (2, "r1\\nr2")
+    touched = [{"access": "read", "data": str(RAW), "component": forged, "at": 1}]
+    shown = {**told, "accesses": touched, "metadata": {}, "cursor": None}
+    assert "r1\\nr2" in drawn(lineage_views.run_view(shown)).splitlines()[-1]
 
 
 def _deleted(entity: Urn) -> None:

@@ -39,6 +39,18 @@ def test_options_become_the_event_that_they_say() -> None:
     )
 
 
+def test_an_option_with_an_empty_value_is_given() -> None:
+    typed = parsing.typed_options("EntityRegistered", "dataset:a/b", description="", schema="", actor="")
+    assert typed == (EntityRegistered("dataset:a/b", description="", schema=""), {"actor": ""})
+
+
+@pytest.mark.parametrize(("data", "field"), [('{"tags": ["a"]}', "tags"), ('{"scope": "USER"}', "scope")])
+def test_a_field_in_the_data_and_in_an_option_is_refused(data: str, field: str) -> None:
+    with pytest.raises(InputError, match=f"'{field}' is given twice") as refused:
+        parsing.typed_options("TagsAdded", "dataset:a/b", data=data, tags=["b"], scope="SYSTEM")
+    assert refused.value.code == "given-twice"
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),

@@ -9,11 +9,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import RenderableType
 
+from metajournal.commands.search_views import without_filters
 from metajournal.commands.trace_views import trace_view
+from metajournal.indexer.search.results import Count
 from metajournal.schemas.settings import LogSettings
 from metajournal.terminal import rendering
 from metajournal.terminal.logs import Lines, start_logging
@@ -34,6 +37,26 @@ def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: py
     assert "\x1b" not in out.getvalue()
     assert "[b]a" in out.getvalue()
     assert ":smile:" in out.getvalue()
+
+
+def test_a_name_of_several_lines_makes_no_line_of_its_own() -> None:
+    lines = shown(rendering.fields({"k\nentity  dataset:a/forged\t": "v"}, indent=2)).splitlines()
+    assert lines == ["  k\\nentity  dataset:a/forged\\t  v"]
+    facets = {"namespace": [Count("a\nerror[forged]: b", 3)]}
+    assert without_filters(SimpleNamespace(total=3, facets=facets), ["--namespace"]).endswith(
+        "namespace a\\nerror[forged]: b (3)."
+    )
+
+
+def test_json_has_nothing_that_a_terminal_obeys_and_is_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:
+    obeyed = "\x7f\x80\x85\x9b\x9f\u2028\u2029\u202a\u202e\u2066\u2069"
+    value = {f"k{obeyed}": f"é\x1b{obeyed}\\u202e ✓"}
+    rendering.print_json(value)
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == value
+    assert not set(printed.rstrip("\n")) & {*obeyed, "\x1b"}
+    assert "é" in printed
+    assert "✓" in printed
 
 
 @pytest.mark.thorough

@@ -241,6 +241,8 @@ def test_forged_outcomes_move_no_start(settings: Settings, epochs: Epochs, wire:
         {"to": 1 << 70},
         {"ends": {changed: {"0": 10**6}}},
         {"ends": {changed: {"0": 1e400}}},
+        {"ends": {changed: {"99": 1}}},
+        {"ends": {changed: {str(1 << 32): 1}}},
         {"ends": []},
         {"partition": 1},
     ]

@@ -285,6 +285,59 @@ def test_a_partition_that_does_not_answer_holds_up_no_answer_about_others(
     assert isinstance(last.exception(WAIT_S), InputError | KafkaUnavailableError)
 
 
+def test_a_question_that_fails_unexpectedly_ends_no_later_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unwilling:
+        """A client that cannot even ask for one topic's ends."""
+
+        def list_offsets(self, places: Collection[TopicPartition], **_: Any) -> dict[TopicPartition, Future[Any]]:
+            answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in places}
+            for place, answer in answers.items():
+                if place.topic == "bad":
+                    raise RuntimeError("no answer today")
+                answer.set_result(ListOffsetsResultInfo(place.partition, 0, 0))
+            return answers
+
+    monkeypatch.setattr("metajournal.producers.answers.make_admin", lambda *_: Unwilling())
+    ends = AskedEnds(settings)
+    for number, why in ((0, "no answer today"), (1 << 32, "OverflowError")):  # no partition has such a number
+        with pytest.raises(KafkaUnavailableError, match=why):
+            ends.end("bad", number).result(WAIT_S)
+        assert ends.end("t", 3).result(WAIT_S) == 3
+    ends.close()
+    with pytest.raises(InputError, match="closed"):
+        ends.end("t", 3)
+
+
+def test_a_callback_that_ends_the_thread_of_ends_ends_no_later_question(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_called_back = threading.Event()
+
+    class Patient:
+        """A client that answers once there is a callback."""
+
+        def list_offsets(self, places: Collection[TopicPartition], **_: Any) -> dict[TopicPartition, Future[Any]]:
+            assert is_called_back.wait(WAIT_S)
+            answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in places}
+            for answer in answers.values():
+                answer.set_result(ListOffsetsResultInfo(7, 0, 0))
+            return answers
+
+    def end_thread(_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr("metajournal.producers.answers.make_admin", lambda *_: Patient())
+    ends = AskedEnds(settings)
+    first = ends.end("t", 0)
+    first.add_done_callback(end_thread)
+    is_called_back.set()
+    eventually(lambda: ends._thread is None, WAIT_S, "the end of the thread")
+    assert (first.result(0), ends.end("t", 0).result(WAIT_S)) == (7, 7)
+    ends.close()
+
+
 def test_an_answer_that_did_not_come_in_time_is_no_offset(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka's client answers -1001 then, as if that were the end."""
     offsets = iter((-1001, -1001, 7))

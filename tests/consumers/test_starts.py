@@ -79,6 +79,29 @@ def test_every_kind_of_start_gives_exactly_what_comes_after_it(settings: Setting
     assert read(settings, epochs, "latest") == []
 
 
+def test_an_event_that_is_appended_while_a_time_is_looked_up_is_not_passed_over(
+    settings: Settings, epochs: Epochs, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = journal(settings, epochs, 20)
+    wire.batch(events)
+    idle, offset_at = (wire.journal, events[0].partition), LookUp.offset_at
+    late: list[Event] = []
+
+    def append_behind(look_up: LookUp, topic: str, partition: int, time_ms: int) -> int | None:
+        offset = offset_at(look_up, topic, partition, time_ms)
+        if (topic, partition) == idle and not late:
+            assert offset is None
+            late.extend(journal(settings, epochs, 7))
+        return offset
+
+    monkeypatch.setattr(LookUp, "offset_at", append_behind)
+    since = max(one.system_time for one in events) + 1
+    found = changes(settings, epochs, since=since, timeout_s=5, limit=7, wanted=Filter.of(scope="USER"))
+    assert idle[1] in {one.partition for one in late}
+    wire.batch(late)
+    assert sorted(told(list(found))) == these(late)
+
+
 class Receipt(NamedTuple):
     """What a caller keeps of an event."""
 

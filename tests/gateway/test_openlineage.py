@@ -175,6 +175,8 @@ def test_facets_beyond_what_an_entity_holds_are_left_out(server: Served) -> None
     assert set(system(server, urn)) == {f"openlineage.{name}" for name in facets.keys() - left_out}
     assert "openlineage.small" in system(server, urn)
     assert len(left_out) < 30
+    again = server.post(LINEAGE, event("full", facets=facets)).json
+    assert sorted(map(str, again["omitted"])) == sorted(map(str, answer["omitted"])), "sent again, it is told again"
 
 
 def test_an_error_tells_a_few_of_many_faults(server: Served) -> None:
@@ -210,12 +212,29 @@ def test_deleted_data_stay_deleted(server: Served) -> None:
     server.journal.emit(EntityRegistered(urn))
     server.journal.emit(EntityDeleted(urn))
     server.journal.flush()
-    answer = server.post(LINEAGE, event("deleted"))
-    assert (answer.status, [one["reason"] for one in answer.json["omitted"]]) == (200, ["deleted"])
-    assert server.post(LINEAGE, event("deleted", 13)).status == 200
+    for hour in (12, 12, 13):
+        answer = server.post(LINEAGE, event("deleted", hour))
+        assert (answer.status, [one["reason"] for one in answer.json["omitted"]]) == (200, ["deleted"])
     assert entity(server, urn) is None
     server.fold()
     assert str(urn) in accessed(server, RUN)
+
+
+def test_data_that_were_deleted_and_registered_again_are_described_again(server: Served) -> None:
+    urn = data("s3://shop", "back")
+    kept = {"storage": {"a": 1}, "documentation": {"description": "at 12"}}
+    assert server.post(LINEAGE, event("back", facets=kept)).json["omitted"] == []
+    server.journal.emit(EntityDeleted(urn))
+    server.journal.flush()
+    changed = event(
+        "back", facets={**kept, "documentation": {"description": "changed"}}, eventTime="2026-01-01T12:30:00Z"
+    )
+    left_out = server.post(LINEAGE, changed).json["omitted"]
+    assert {(one["facet"], one["reason"]) for one in left_out} == {("storage", "deleted"), ("documentation", "deleted")}
+    server.journal.emit(EntityRegistered(urn))
+    server.journal.flush()
+    assert server.post(LINEAGE, changed).json["omitted"] == []
+    assert system(server, urn) == {"openlineage.storage": '{"a":1}', "description": "changed"}
 
 
 def accessed(server: Served, of: Urn) -> set[str]:

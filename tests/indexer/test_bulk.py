@@ -40,9 +40,28 @@ class Script:
         return SimpleNamespace(body={"items": items})
 
 
-def writer(script: Script, messages: list[str] | None = None, **bounds: int) -> BulkWriter:
+class Clock(threading.Event):
+    """Nobody waits for real: notes for how long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited_s: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited_s.append(timeout or 0.0)
+        return self.is_set()
+
+
+def failure(status: int) -> ApiError:
+    """The server's answer to a request as a whole."""
+    return ApiError("bad", ApiResponseMeta(status, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "h", 1)), {})
+
+
+def writer(
+    script: Script, messages: list[str] | None = None, stop: threading.Event | None = None, **bounds: int
+) -> BulkWriter:
     sink = messages if messages is not None else []
-    patience = Patience(threading.Event(), sink.append)
+    patience = Patience(stop or threading.Event(), sink.append)
     bounds = {"max_documents": 100, "max_bytes": 10**7, **bounds}
     return BulkWriter(script, "index", patience, **bounds)  # type: ignore[arg-type]
 
@@ -81,23 +100,53 @@ def test_a_document_that_is_refused_twice_is_passed_over_where_another_one_is_ta
 
 
 def test_an_index_that_refuses_every_document_stops_the_indexer() -> None:
-    refusal = ApiError("bad", ApiResponseMeta(400, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "h", 1)), {})
-    for answer in (400, 500, refusal):
+    for answer in (400, 403, failure(400)):
         with pytest.raises(IndexerError, match="d1"):
             writer(Script([200, 400, 200, 200], 400, answer)).write(STATES)
 
 
-@pytest.mark.parametrize("status", [403, 500])
-def test_a_refusal_that_is_no_documents_own_fault_stops_the_indexer(status: int) -> None:
-    with pytest.raises(IndexerError, match=f"d1, reduced too: {status}"):
-        writer(Script([200, 400, 200, 200], status)).write(STATES)
+def test_a_refusal_that_is_no_documents_own_fault_stops_the_indexer() -> None:
+    with pytest.raises(IndexerError, match="d1, reduced too: 403"):
+        writer(Script([200, 400, 200, 200], 403)).write(STATES)
+    for refusal in ([200, 403, 200, 200], failure(405)):
+        with pytest.raises(IndexerError, match=r"d\d: 40[35]"):
+            writer(script := Script(refusal)).write(STATES)
+        assert len(script.sent) == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 507])
+def test_a_document_that_the_server_fails_at_is_sent_again_as_it_is(status: int) -> None:
+    """It went into the index in its reduced form, for good, since the whole one has the same version."""
+    bulk = writer(script := Script([200, status, 200, 200], [status], failure(status), 200), stop=Clock())
+    bulk.write(STATES)
+    assert script.sent[1:] == [["d1"]] * 3
+    assert (bulk.counts.indexed, bulk.counts.reduced) == (4, 0)
+
+
+def test_a_request_that_the_server_fails_at_is_sent_again_as_it_is() -> None:
+    bulk = writer(script := Script(failure(500), failure(500), 200), stop=Clock())
+    bulk.write(STATES)
+    assert script.sent == [["d0", "d1", "d2", "d3"]] * 3
+    assert bulk.counts.reduced == 0
+
+
+def test_what_the_server_cannot_take_is_sent_again_ever_later_and_told_once() -> None:
+    """Each answer ended the outage, so it was sent again ten times a second, with two lines of the log each time."""
+    messages: list[str] = []
+    bulk = writer(Script([200, 429, 200, 500], *[429] * 7, [429, 200], 200, 429, 200), messages, clock := Clock())
+    bulk.write(STATES)
+    bulk.write(STATES[:1])
+    growing = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    assert clock.waited_s == pytest.approx([*growing, 0.1])
+    assert [bool(text) for text in messages] == [*[True] * len(growing), False, True, False]
 
 
 def test_a_server_that_is_busy_is_waited_for_before_a_document_is_passed_over() -> None:
-    script = Script([200, 400, 200, 200], 400, 429, 409)
-    bulk = writer(script)
+    script = Script([200, 400, 200, 200], 400, 429, 500, failure(500), 409)
+    bulk = writer(script, stop=(clock := Clock()))
     bulk.write(STATES)
-    assert script.sent[2:] == [["in"], ["in"]]
+    assert script.sent[2:] == [["in"]] * 4
+    assert clock.waited_s == pytest.approx([0.1, 0.2, 0.4])
     assert bulk.counts.refused == 1
 
 

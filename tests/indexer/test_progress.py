@@ -70,6 +70,28 @@ def test_a_batch_without_documents_moves_the_vector_without_a_refresh() -> None:
     assert current.settle()
 
 
+def test_an_outcome_whose_ends_lie_below_those_of_one_before_it_waits_for_these() -> None:
+    current = progress()
+    current.heard(outcome(0, to=10, end=5))
+    current.heard(outcome(1, to=12, end=2))
+    current.heard(Outcome(OUTCOMES, 2, JOURNAL, 13, {}, 0))
+    current.reached(STATE, 4)
+    assert not current.settle()
+    assert current.offsets()[OUTCOMES] == 0
+    current.reached(STATE, 5)
+    assert current.settle()
+    assert current.vector == {JOURNAL: 13}
+
+
+def test_the_ends_of_one_journal_partition_hold_up_no_other_one() -> None:
+    current, other = progress(), ("journal", 1)
+    current.heard(outcome(0, to=10, end=5))
+    current.heard(Outcome(OUTCOMES, 1, other, 7, {STATE: 2}, 0))
+    current.reached(STATE, 2)
+    assert current.settle()
+    assert current.vector == {other: 7}
+
+
 def test_a_repeated_outcome_never_lowers_the_vector() -> None:
     current = Progress({JOURNAL: 20}, {}, frozenset({"state"}))
     current.heard(outcome(3, to=10, end=0))

@@ -227,6 +227,8 @@ def forged(stream: Stream) -> dict[str, bytes]:
         "no number": {"to": 1.0},
         "the end of the state topic": {"ends": {stream.state: {"0": 10**6}}},
         "a partition that is not there": {"ends": {stream.state: {"-1": 1}}},
+        "a partition behind the last one": {"ends": {stream.state: {"99": 1}}},
+        "a partition beyond all of Kafka's": {"ends": {stream.state: {str(1 << 32): 1}}},
         "another topic": {"topic": "other"},
         "another key": {"partition": 1},
         "a time beyond all times": {"system_time": 10**400},
@@ -250,9 +252,9 @@ def test_forged_outcomes_are_counted_and_the_indexer_goes_on(settings: Settings,
         assert values_by_name(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
         report = indexer.status()
         assert report["unreadable"] + report["forged"] == len(records)
-        assert report["forged"] == 3
+        assert report["forged"] == 5
         assert report["shows"] == {f"{stream.journal}/0": position(1, 3)}
-        assert "3 beyond the end of the journal" in report["message"]
+        assert "5 beyond the end of the journal" in report["message"]
         assert indexer.freshness_s() == 0
 
 

@@ -32,7 +32,7 @@ from metajournal.domains.lineage import relations as lineage_relations
 from metajournal.domains.lineage.cursors import read_cursor
 from metajournal.domains.lineage.queries import LineageQueries
 from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
-from metajournal.domains.lineage.values import LineagePage
+from metajournal.domains.lineage.values import LineagePage, RunList, accesses_json
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InputError, NotFinalError, UnknownEntityError
@@ -90,6 +90,9 @@ class Reader:
 
     def accesses(self, tenant: str, run: Urn, *, as_of: Any = None, **how: Any) -> LineagePage:
         return self._queries.accesses(tenant, RunQuestion.of(run, as_of=as_of), **how)
+
+    def runs_in(self, tenant: str, data: Urn, *window: int, as_at: Any = None, **asked: Any) -> RunList:
+        return self._queries.runs_in(tenant, LineageQuestion.of(data, *window, **asked), as_at=as_at)
 
     def latest_write(self, tenant: str, data: Urn, *, as_of: Any = None) -> dict[str, Any] | None:
         return self._queries.latest_write(tenant, WriteQuestion.of(data, as_of=as_of))
@@ -191,6 +194,14 @@ def test_a_node_limit_says_that_the_answer_is_partial(nightly: Fold) -> None:
         True,
         "there are more than 3 nodes; only the nearest ones are included",
     )
+
+
+def test_the_runs_in_a_lineage_say_where_a_limit_left_some_out(nightly: Fold) -> None:
+    some = reader(nightly).runs_in("default", RAW, 0, 1_000, limit=3)
+    assert [(run["run"], len(accesses)) for run, accesses in some] == [(run_of(WASH, 1), 2), (run_of(WASH, 2), 2)]
+    assert some.partial == "there are more than 3 nodes; only the nearest ones are included"
+    every = reader(nightly).runs_in("default", RAW, 0, 1_000)
+    assert ([run["run"] for run, _ in every][2:], every.partial) == ([run_of(PRINT, 1)], None)
 
 
 def test_cycles_end(tmp_path: Path) -> None:
@@ -652,6 +663,21 @@ def test_an_as_of_that_is_no_time_is_refused(nightly: Fold, as_of: Any) -> None:
     ):
         with pytest.raises(InputError, match="as_of"):
             ask()
+
+
+@pytest.mark.parametrize(("as_at", "final"), [(NOON + 10_000_000, False), (NOON + 1_000, True), (None, True)])
+def test_runs_and_accesses_as_at_a_time_say_on_every_page_whether_it_is_over(
+    nightly: Fold, as_at: int | None, final: bool
+) -> None:
+    known, first = reader(nightly), Urn.parse(run_of(WASH, 1))
+    assert known.run("default", first, as_at=as_at).get("final", True) is final
+    page = known.runs("default", WASH, 0, 1_000, limit=1, as_at=as_at)
+    assert page.final is final
+    pages = [known.accesses("default", first, limit=1, as_at=as_at)]
+    while (cursor := pages[-1].cursor) is not None:
+        pages.append(known.accesses("default", first, limit=1, cursor=cursor, as_at=as_at))
+    assert [page.final for page in pages] == [final, final]
+    assert ("final" in accesses_json(pages[-1])) is (not final)
 
 
 def test_a_time_to_come_is_refused_and_one_not_passed_is_not_final(nightly: Fold) -> None:

@@ -19,6 +19,7 @@ from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, 
 from metajournal.domains.catalog.urns import dataset, program
 from metajournal.producers.compacted import read_all
 from metajournal.producers.emitter import Emitter
+from metajournal.producers.receipts import Receipt
 from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.encoding.known import current_contracts
@@ -27,6 +28,7 @@ from metajournal.schemas.errors import (
     Fault,
     InputError,
     InvalidEventError,
+    OutcomeUnknownError,
     QueueFullError,
     UnservedDomainError,
 )
@@ -225,6 +227,76 @@ def test_a_flush_ends_once_what_was_emitted_before_is_acknowledged_whoever_emits
         others.join()
     assert all(receipt.acknowledged for receipt in mine)
     assert took < 15
+
+
+class Paused:
+    """A thread that emits and is interrupted as soon as its event is in the producer's queue, until it may go on."""
+
+    def __init__(self, emitter: Emitter, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._produce = emitter._produce
+        self._emitter = emitter
+        self._in_queue, self._go_on = threading.Event(), threading.Event()
+        self._receipts: list[Receipt] = []
+        monkeypatch.setattr(emitter, "_produce", self._paused)
+        self._thread = threading.Thread(target=self._emit)
+        self._thread.start()
+        assert self._in_queue.wait(30)
+        monkeypatch.setattr(emitter, "_produce", self._produce)
+
+    def _paused(self, *record: Any) -> None:
+        self._produce(*record)
+        self._in_queue.set()
+        assert self._go_on.wait(60)
+
+    def _emit(self) -> None:
+        self._receipts.append(self._emitter.emit(TagsAdded(PURCHASES, ["first"])))
+
+    def goes_on(self) -> Receipt:
+        """The receipt of its event."""
+        self._go_on.set()
+        self._thread.join()
+        return self._receipts[0]
+
+
+@pytest.mark.parametrize("wait", ["flush", "close", "unit"])
+def test_an_event_is_waited_for_though_another_thread_emitted_an_earlier_one_and_returned_later(
+    make: MakeEmitter, settings: Settings, monkeypatch: pytest.MonkeyPatch, wait: str
+) -> None:
+    """The one that returned last counted as the latest of the aggregate."""
+    emitter = make(linger_ms=20_000.0)
+    other = Paused(emitter, monkeypatch)
+    eventually(lambda: emitter._producer.flush(0.05) == 0, what="the first event's acknowledgement")
+    later = emitter.emit(TagsAdded(PURCHASES, ["second"]))
+    assert other.goes_on().acknowledged
+    assert later.pending
+    if wait == "unit":
+        with emitter.unit(unit_id=None, repeat=False, tenant=None, actor=None, event_time=None, cause=None) as unit:
+            unit.emit(TagsAdded(PURCHASES, ["third"]))
+    else:
+        getattr(emitter, wait)()
+    assert later.acknowledged
+    events = [decode(message.value() or b"").event for message in read(settings, later.topic)]
+    said = [event.tags[0] for event in events]
+    assert said == ["first", "second", "third"][: 3 if wait == "unit" else 2]
+
+
+def test_closing_waits_for_what_another_thread_is_in_the_middle_of_emitting(
+    make: MakeEmitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given up without a word."""
+    emitter = make(linger_ms=20_000.0)
+    other = Paused(emitter, monkeypatch)
+    emitter.close()
+    assert other.goes_on().acknowledged
+
+
+def test_closing_tells_which_events_were_given_up(make: MakeEmitter) -> None:
+    emitter = make(linger_ms=20_000.0)
+    receipt = emitter.emit(TagsAdded(PURCHASES, ["x"]))
+    with pytest.raises(OutcomeUnknownError, match="1 events were not acknowledged within 0 s") as caught:
+        emitter.close(0)
+    assert caught.value.data == {"pending": 1, "event_ids": (receipt.event_id,)}
+    assert not receipt.pending
 
 
 def test_an_oversized_event_is_refused_with_size_and_limit(emitter: Emitter, settings: Settings) -> None:

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metajournal.producers.asked_ends import AskedEnds
 from metajournal.producers.journal_ends import JournalEnds
 from metajournal.producers.outcomes import OutcomeReader
 from metajournal.producers.topics import ensure_topics
@@ -124,6 +125,34 @@ def test_ends_are_asked_again_only_for_a_claim_beyond_them(settings: Settings, j
     filled.up_to(journal, 1, START + 6)
     assert not ends.holds((journal, 1), START + 5, now)  # had arrived before the end was asked
     assert ends.holds((journal, 1), START + 5, time.monotonic())
+    ends.close()
+
+
+@pytest.mark.services
+def test_no_end_is_reached_in_a_partition_that_a_topic_lacks(
+    settings: Settings, journal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And Kafka is asked for the number of partitions again only for a later record that names one too many."""
+    asked: list[str] = []
+    partitions = AskedEnds.partitions
+
+    def counted(ends: AskedEnds, topic: str, **options: Any) -> int:
+        asked.append(topic)
+        return partitions(ends, topic, **options)
+
+    monkeypatch.setattr(AskedEnds, "partitions", counted)
+    ends, state, now = JournalEnds(settings), settings.journal.topics.state("catalog"), time.monotonic()
+    count = settings.journal.partitions
+    producer = Producer(dict(settings.kafka))
+    producer.produce(state, b"{}", b"key", count - 1)
+    assert producer.flush(10) == 0
+    assert ends.reaches((state, count - 1), 1, now)
+    assert not ends.reaches((state, count - 1), 2, now)
+    for number in (count, 99, 1 << 32):
+        assert not ends.reaches((state, number), 1, now)
+    assert asked == [state]
+    assert not ends.reaches((state, count), 0, time.monotonic())
+    assert asked == [state, state]
     ends.close()
 
 

@@ -59,7 +59,7 @@ def modelled(said: Sequence[Facet]) -> dict[str, str]:
 
 def applied(properties: dict[str, str], said: Sequence[Facet], memory: Remembered | None) -> dict[str, str]:
     """The properties after some facets that came together."""
-    news = said if memory is None else memory.news("default", ORDERS, said)
+    news = said if memory is None else memory.compared("default", ORDERS, said).news
     update, stood = update_of(properties, news)
     if memory is not None:
         memory.hold("default", ORDERS, stood)
@@ -142,17 +142,34 @@ def test_memory_is_bounded() -> None:
     for number in range(300):
         facet = [Facet("sql", "openlineage.sql", "a", NOON)]
         _, stood = update_of({}, facet)
-        memory.hold("default", dataset("shop", str(number)), stood)
-    news = [memory.news("default", dataset("shop", str(number)), facet) for number in range(300)]
-    assert [bool(one) for one in news] == [True] * 200 + [False] * 100
+        refused = None if 150 <= number < 250 else "too-large"
+        memory.hold("default", dataset("shop", str(number)), stood, refused)
+    compared = [memory.compared("default", dataset("shop", str(number)), facet) for number in range(300)]
+    assert [bool(one.news) for one in compared] == [True] * 200 + [False] * 100
+    assert [bool(one.omitted) for one in compared] == [False] * 250 + [True] * 50
+    assert len(memory._refused) == 50
 
 
 def test_tenants_and_entities_are_remembered_apart() -> None:
     memory, facet = Remembered(), [Facet("sql", "openlineage.sql", "a", NOON)]
     memory.hold("default", ORDERS, update_of({}, facet)[1])
-    assert memory.news("default", ORDERS, facet) == []
-    assert memory.news("another", ORDERS, facet) == facet
-    assert memory.news("default", dataset("shop", "other"), facet) == facet
+    assert memory.compared("default", ORDERS, facet).news == []
+    assert memory.compared("another", ORDERS, facet).news == facet
+    assert memory.compared("default", dataset("shop", "other"), facet).news == facet
+
+
+def test_what_was_not_kept_is_told_until_it_is_kept_or_forgotten() -> None:
+    memory = Remembered()
+    facet = Facet("sql", "openlineage.sql", "a", NOON)
+    later = facet._replace(text="b", at_ms=NOON + 1)
+    _, stood = update_of({}, [facet])
+    memory.hold("default", ORDERS, stood, "too-large")
+    assert memory.compared("default", ORDERS, [facet]) == ([], [Omitted("sql", "too-large")])
+    assert memory.compared("default", ORDERS, [facet, later]) == ([later], [])
+    memory.hold("default", ORDERS, update_of({}, [later])[1])
+    assert memory.compared("default", ORDERS, [facet]) == ([], [])
+    memory.forget("default", ORDERS, [facet])
+    assert memory.compared("default", ORDERS, [facet]) == ([facet], [])
 
 
 EVENT: dict[str, Any] = {

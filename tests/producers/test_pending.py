@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,16 +41,58 @@ def acknowledge(one: Receipt) -> None:
     one.delivered(None, report)
 
 
+def in_thread(call: Callable[[], None]) -> None:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+def noted(latest: LatestEmits) -> list[tuple[bytes, Receipt]]:
+    """All entries, of every thread."""
+    return [entry for one in latest._noted for entry in one.by_key.items()]
+
+
 def test_memory_follows_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "_LEAST", 10)
     latest = LatestEmits()
     latest._limit = 10
     waiting = set(range(0, 1000, 100))
-    for number in range(1000):
-        latest.by_key[str(number).encode()] = receipt(acknowledged=number not in waiting)
-        latest.tidy()
-        assert len(latest.by_key) <= 2 * len(waiting) + 1
-    assert {int(key) for key, one in latest.by_key.items() if one.pending} == waiting
+
+    def emit(numbers: range) -> None:
+        for number in numbers:
+            latest.own.by_key[str(number).encode()] = receipt(acknowledged=number not in waiting)
+            latest.tidy()
+            assert len(noted(latest)) <= 2 * len(waiting) + 1
+
+    emit(range(500))
+    in_thread(lambda: emit(range(500, 1000)))
+    assert {int(key) for key, one in noted(latest) if one.pending} == waiting
+
+
+def test_threads_that_have_ended_leave_only_what_waits() -> None:
+    latest = LatestEmits()
+    waiting = [receipt() for _ in range(20)]
+
+    def emit(number: int) -> None:
+        waits = number % 100 == 0
+        latest.own.by_key[b"a"] = waiting[number // 100] if waits else receipt(acknowledged=True)
+
+    for number in range(2000):
+        in_thread(partial(emit, number))
+        assert len(latest._noted) <= pending._LEAST_THREADS
+    assert [one for _, one in noted(latest) if one.pending] == waiting
+
+
+def test_threads_that_emit_under_one_key_are_all_waited_for() -> None:
+    """The one that noted its event last is not always the one whose event is in the queue last."""
+    latest, mine, others = LatestEmits(), receipt(acknowledged=True), receipt()
+    in_thread(lambda: latest.own.by_key.update({b"a": others}))
+    latest.own.by_key[b"a"] = mine
+    assert not latest.settled([b"a"], lambda _: None, time.monotonic())
+    assert not latest.settled(None, lambda _: None, time.monotonic())
+    acknowledge(others)
+    assert latest.settled([b"a"], lambda _: None, time.monotonic())
+    assert latest.settled(None, lambda _: None, time.monotonic())
 
 
 def test_an_event_emitted_while_others_are_dropped_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,22 +104,20 @@ def test_an_event_emitted_while_others_are_dropped_is_kept(monkeypatch: pytest.M
             return super().pop(key, default)
 
     newer = receipt()
-    latest = LatestEmits()
-    latest.by_key = Racing({b"a": receipt(acknowledged=True)})
-    latest._limit = 0
-    latest.tidy()
-    assert latest.by_key == {b"a": newer}
+    by_key = Racing({b"a": receipt(acknowledged=True)})
+    assert pending._drop_acknowledged(by_key)
+    assert by_key == {b"a": newer}
 
 
 def test_only_the_asked_keys_are_waited_for_and_in_time() -> None:
     latest = LatestEmits()
-    latest.by_key |= {b"done": receipt(acknowledged=True), b"slow": receipt(), b"other": receipt()}
+    latest.own.by_key.update({b"done": receipt(acknowledged=True), b"slow": receipt(), b"other": receipt()})
     served: list[float] = []
 
     def serve(timeout_s: float) -> None:
         served.append(timeout_s)
         if len(served) == 3:
-            acknowledge(latest.by_key[b"slow"])
+            acknowledge(latest.own.by_key[b"slow"])
 
     assert latest.settled([b"done", b"never emitted"], serve, time.monotonic() + 5)
     assert served == []

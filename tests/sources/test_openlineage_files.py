@@ -145,6 +145,19 @@ def test_what_is_no_event_is_a_problem_and_the_others_are_told(tmp_path: Path) -
         list(OpenLineageFiles([str(tmp_path / "nowhere.jsonl")]).read(lambda _: None))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), "\ud800"], ids=["nan", "infinity", "half-a-character"])
+@pytest.mark.parametrize("is_array", [False, True])
+def test_a_facet_that_json_has_no_form_for_is_a_problem_of_its_event_alone(
+    tmp_path: Path, value: object, is_array: bool
+) -> None:
+    odd = {"namespace": "s3://lake", "name": "odd", "facets": {"quality": {"share": value}}}
+    events = [event(10), event(11, outputs=[odd]), event(12)]
+    found, pasts, (problem,) = read(tmp_path, *([json.dumps(events)] if is_array else events))
+    assert (problem.what, problem.why.partition(":")[0]) == ("events.jsonl, event 2", "it is not JSON")
+    assert found.keys() == {ORDERS, DAILY, JOB}
+    assert {fact.run.rpartition("/")[2] for past in pasts for fact in past.facts} == {"r10", "r12"}
+
+
 @pytest.mark.thorough
 def test_what_is_added_to_a_file_makes_one_piece_of_it_new(tmp_path: Path) -> None:
     events = [event(hour % 24, run={"runId": f"r{hour}"}) for hour in range(2 * PIECE + 10)]

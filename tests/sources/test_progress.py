@@ -52,3 +52,18 @@ def test_what_is_released_is_explained(capsys: pytest.CaptureFixture[str]) -> No
     assert "the entity stays, since somebody else registered or describes it" in shown
     _show({**answer, "released": none})
     assert "the entity stays" not in capsys.readouterr().out
+
+
+def test_a_name_of_several_lines_makes_no_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    none = {"count": 0, "first": []}
+    forged = "a\n  registered: dataset:shop/forged"
+    answer = {
+        **{str(word): none for word in Change}, "runs": 0, "dry_run": False, "unchanged": 3, "source": "shop",
+        "seconds": 0.1, "unselected": 0, "other_sources": {}, "problems": [{"what": forged, "why": forged}],
+        "refused": [{"entity": "dataset:a/b", "why": forged}], "kept": 0,
+    }  # fmt: skip
+    _show(answer)
+    lines = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["shop", "  not read", "  Not everything could be read.", "  refused"]
+    _Lines("shop", silent=False).tell(Progress(f"read {forged}", 5))
+    assert len(capsys.readouterr().err.splitlines()) == 1
