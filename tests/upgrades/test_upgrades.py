@@ -187,7 +187,8 @@ def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[Any]:
 
 
 def _without_added(wanted: Any, answer: Any) -> Any:
-    """An answer without what was added since: the `urn` of a lineage's nodes, and that a page withholds nothing."""
+    """An answer without what was added since: the `urn` of a lineage's nodes, and that a page withholds nothing and is
+    final."""
     if isinstance(wanted, dict) and isinstance(answer, dict):
         is_node = {"id", "urn"} <= answer.keys() and "urn" not in wanted
         return {
@@ -195,7 +196,7 @@ def _without_added(wanted: Any, answer: Any) -> Any:
             for key, value in answer.items()
             if not (is_node and key == "urn")
         }
-    if isinstance(wanted, list) and isinstance(answer, list) and [*answer[len(wanted) :]] == [False]:
+    if isinstance(wanted, list) and isinstance(answer, list) and answer[len(wanted) :] in ([False], [False, True]):
         answer = answer[: len(wanted)]
     if isinstance(wanted, list) and isinstance(answer, list) and len(wanted) == len(answer):
         return [_without_added(old, new) for old, new in zip(wanted, answer, strict=True)]
