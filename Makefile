@@ -27,7 +27,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml | $(VENV)/bin/python
-	@echo "install: Python packages (about 500 MB to download the first time); pip shows its progress"
+	@echo "install: Python packages (435 MB to download the first time); pip shows its progress"
 	@$(PIP) install --editable '.[dev]'
 	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/metajournal
 	@echo "install: done; next: make demo, or $(BIN)/metajournal up"

@@ -28,7 +28,7 @@ from .schemas.errors import ConfigError
 from .schemas.header import TENANT_PATTERN
 from .schemas.kinds import KIND_PATTERN
 from .schemas.setting_keys import MASK as MASK
-from .schemas.setting_keys import is_harmless, is_plain, pairs, value_shown
+from .schemas.setting_keys import decides_who_gets_secrets, is_harmless, is_plain, pairs, value_shown
 from .schemas.settings import Settings
 
 ENVIRONMENT: Final = "METAJOURNAL__"
@@ -115,14 +115,18 @@ def load_settings(
     """
     environment = os.environ if environ is None else environ
     by_path: dict[str, SourcedValue] = {}
+    unnamed: Path | None = None
     # From the weakest source to the strongest.
     for file, is_named in _files(environment, folder or Path()):
         values = _read_toml(file)
         if not is_named:
             _refuse_harmful(file, values)
+            unnamed = file
         by_path |= _beside(file, _from_mapping(values, f"file {file}"))
     by_path |= _from_environment(environment)
     by_path |= _from_mapping(arguments or {}, "argument")
+    if unnamed is not None:
+        _refuse_foreign_places(unnamed, by_path)
     return Loaded(_build(by_path), {key: sourced.origin for key, sourced in by_path.items()})
 
 
@@ -212,6 +216,28 @@ def _refuse_harmful(file: Path, values: Mapping[str, Any]) -> None:
                 " or set the key in the environment.",
                 key=path,
             )
+
+
+def _refuse_foreign_places(file: Path, by_path: Mapping[str, SourcedValue]) -> None:
+    """Refuse a file that nobody named where it says to whom a secret goes that was set elsewhere.
+
+    Raises:
+        ConfigError: names the place and the secret.
+    """
+    own = f"file {file}"
+    for path, sourced in by_path.items():
+        if sourced.origin != own or not decides_who_gets_secrets(path):
+            continue
+        section = path.partition(".")[0]
+        for secret, value in by_path.items():
+            if secret.startswith(f"{section}.") and not is_plain(secret) and not value.origin.startswith(own):
+                raise ConfigError(
+                    f"{path} is not accepted from {file}, which was found in the working folder but not named "
+                    f"explicitly: it would decide where {secret} goes, which is set elsewhere ({value.origin}).",
+                    hint=f"If the file is yours, name it: --config {file.name}, or {FILE_VARIABLE}={file.name};"
+                    f" or set {path} where {secret} is set.",
+                    key=path,
+                )
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, SourcedValue]:

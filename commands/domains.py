@@ -23,7 +23,7 @@ from ..schemas.outside import OWN_PACKAGE, declaration, file_of, installed
 from ..schemas.registry import domains as own_domains
 from ..schemas.registry import is_joining, role
 from ..schemas.settings import Settings
-from ..terminal.options import SECONDS, Options, json_option, options
+from ..terminal.options import SECONDS, Options, json_option, no_options_before, options
 from ..terminal.rendering import console, note, print_json, print_line, table
 
 
@@ -39,6 +39,7 @@ def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
     metajournal domains add toys
     """
     if context.invoked_subcommand is not None:
+        no_options_before(context)
         return
     rows = list(_listed(given.settings))
     if as_json:

@@ -22,7 +22,7 @@ import click
 
 from ..schemas.errors import InputError, MetajournalError, OperatorError
 from ..terminal.exits import FINE, PROBLEM, exit_code
-from ..terminal.options import SECONDS, Options, json_option, options
+from ..terminal.options import SECONDS, Options, json_option, no_options_before, options
 from ..terminal.rendering import OutputError, console, many, named, print_error, print_json, print_line, safe
 from ..values import error_json
 from .journals import journal_of
@@ -102,8 +102,9 @@ def ingest(
     from ..sources.recipes import sources_of
 
     if context.invoked_subcommand is not None:
-        if file is not None or dry or prune or every_s is not None or as_json:
-            raise click.UsageError("Options go after the source, and --recipe takes no source.")
+        if file is not None:
+            raise click.UsageError("--recipe takes no source.")
+        no_options_before(context)
         return None
     if file is None:
         raise click.UsageError("Name a source, or --recipe FILE.")

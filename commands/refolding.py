@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import click
 from ..schemas.errors import MissingExtraError, StreamError
 from ..schemas.positions import behind_text
 from ..terminal.exits import FINE, PROBLEM
-from ..terminal.options import Options, json_option, options
+from ..terminal.options import FILLED, Options, json_option, options
 from ..terminal.rendering import console, print_json, print_line, safe, table
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ _SHOWN_WITHIN_S = 10.0
 _CATCH_UP = "Start the indexer (`metajournal up`) or let it catch up (`metajournal status`), then run verify again."
 _SILENT_S = 120.0  # a status older than that was left by a stream that was killed; its pid may be another's by now
 
-MASTER = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
+MASTER = click.option(
+    "--master", type=FILLED, metavar="URL", help="Fold on a Spark cluster instead of this machine's cores."
+)
 
 
 @click.command("lake", short_help="Rebuild the lake's history tables from the journal.")
@@ -62,18 +64,10 @@ def rebuild_lake_command(
     """
     streaming = _imported()
     lines = RefoldLines(None if as_json else console(stderr=True))
-    runs = stream_runs(given)
-    if offline and runs:
-        raise StreamError(
-            f"A stream of {given.home} is running; it would keep writing to the replaced tables.",
-            code="stream-runs",
-            hint="Omit --offline: the stream switches to the new tables by itself. Or stop it first (`metajournal "
-            "down`).",
-        )
-    with tasks_of(given, master) as tasks:
+    with _no_stream(given) if offline else nullcontext(), tasks_of(given, master) as tasks:
         done = streaming.rebuild_lake(
-            given.settings, _epochs(given), tasks, offline=not runs, from_kafka=source == "kafka", accept=accept,
-            say=lines.progress, wait=lines.waiting,
+            given.settings, _epochs(given), tasks, offline=offline or None, from_kafka=source == "kafka",
+            accept=accept, say=lines.progress, wait=lines.waiting,
         )  # fmt: skip
     print_json({"ok": True, **_json(done)}) if as_json else _show(done)
 
@@ -159,6 +153,15 @@ def tasks_of(given: Options, master: str | None) -> AbstractContextManager[Refol
     from ..streaming.rebuild import Pool
 
     return Pool() if master is None else _on_spark(given, master)
+
+
+def _no_stream(given: Options) -> AbstractContextManager[None]:
+    """While it lasts, no stream writes the lake, on whatever machine. Raises: StreamError: one does."""
+    from ..lake.storage.locks import only_one
+
+    lake = given.settings.lake
+    hint = "Omit --offline: the stream switches to the new tables by itself. Or stop it first (`metajournal down`)."
+    return only_one(lake.path, "stream", hint=hint, storage_options=lake.storage_options)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import click
 
 from ..schemas.errors import InputError, MissingExtraError
 from ..terminal.exits import FINE, PROBLEM
-from ..terminal.options import Options, json_option, options
+from ..terminal.options import FILLED, Options, json_option, options
 from ..terminal.rendering import console, print_json, print_line
 from .serving import PACKAGES, print_way_in
 
@@ -27,7 +27,10 @@ WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
 
 @click.command(short_help="Fold the journal into tables and topics, until stopped.")
-@click.option("--master", metavar="URL", help="Spark's master: local[N], or a cluster's URL (default: stream.master).")
+@click.option(
+    "--master", type=FILLED, metavar="URL",
+    help="Spark's master: local[N], or a cluster's URL (default: stream.master).",
+)  # fmt: skip
 @options
 def stream(given: Options, /, master: str | None) -> None:
     """Fold the journal into tables and topics, until stopped by SIGTERM or Ctrl-C."""

@@ -181,7 +181,10 @@ SHAPES: Final[Mapping[str, Printed]] = {
     ),
     "files": Printed({"files": [FILE], "cursor": TEXT, "final": bool}, "a page of files"),
     "files latest": Printed(({**FILE, "final?": bool}, None), "the newest file; null if there is none"),
-    "files record": Printed((RECORDED, {"ok": bool, "files": int}), "the result of each event of files", lines=True),
+    "files record": Printed(
+        ({**RECORDED, "files": [{"id": str, "url": str}], "error?": Map(object)}, {"ok": bool, "files": int}),
+        "the result of each event, and the files in it", lines=True,
+    ),
     "history": Printed([{**ENTITY, "position": str}], "rows of the entity, oldest first"),
     "ingest": Printed(
         {"ok": bool, "sources": [(INGESTED, NOT_INGESTED)]},

@@ -103,7 +103,7 @@ def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
         "summary": row.about,
         "parameters": [
             *(_parameter("path", name, None, required=True) for name in _PART.findall(row.path)),
-            *(_parameter("query", one.name, one.about, kind=one.type) for one in row.query),
+            *(_parameter("query", one.name, one.about, kind=one.type, required=one.required) for one in row.query),
             *(_parameter("header", name, about) for name, about in headers.items()),
         ],
         "responses": {

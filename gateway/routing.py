@@ -121,13 +121,13 @@ def path_parts(raw_path: bytes) -> list[str]:
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The values of a query by name; `+` is a blank.
+    """The values of a query by name; `+` is a blank, and between two `&` may be nothing (as the WHATWG's URL standard).
 
     Raises:
         InputError: a name stands twice, or something is not percent-encoded UTF-8.
     """
     values: dict[str, str] = {}
-    for pair in query.split(b"&") if query else ():
+    for pair in filter(None, query.split(b"&")):
         name, _, value = pair.replace(b"+", b" ").partition(b"=")
         if (key := _text(name)) in values:
             raise InputError(f"The query names {key!r:.80} twice.", code="given-twice")

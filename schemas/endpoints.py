@@ -99,6 +99,13 @@ class _NoRights:
 NO_RIGHTS: Final[Rights] = _NoRights()
 
 
+def whole_number(name: str, text: str, most: int, *, least: int = 1) -> int:
+    """A whole number as text has it. Raises: InputError: it is none, or out of bounds."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and least <= int(text) <= most):
+        raise InputError(f"{name} must be a whole number from {least} to {most:,}, not {text!r:.40}.")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request, read and checked as far as its endpoint says.
@@ -139,11 +146,7 @@ class Request:
     def whole(self, name: str, default: int, most: int, *, least: int = 1) -> int:
         """A whole number of the query. Raises: InputError: it is none, or out of bounds."""
         text = self.query.get(name)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) <= 18 and least <= int(text) <= most):
-            raise InputError(f"{name} must be a whole number from {least} to {most:,}, not {text!r:.40}.")
-        return int(text)
+        return default if text is None else whole_number(name, text, most, least=least)
 
     @property
     def asker(self) -> str:
@@ -264,11 +267,13 @@ class Parameter(NamedTuple):
         name: as it is written.
         about: what it says.
         type: a type of Python that JSON Schema can tell.
+        required: whether the address refuses a request without it.
     """
 
     name: str
     about: str
     type: Any = str
+    required: bool = False
 
 
 Needs: TypeAlias = Callable[[Request], Sequence[Need]]

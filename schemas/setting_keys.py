@@ -96,6 +96,15 @@ _SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]*://")
 _OPTIONS: Final = ("lake.storage_options", "stream.spark")
 _PLACES: Final = frozenset({"elasticsearch.url", "kafka.bootstrap.servers", "kafka.metadata.broker.list"})
 """Keys whose values may have a login before the host also without a scheme."""
+_PLACES_OF_SECRETS: Final = _PLACES | {
+    "elasticsearch.ca", "kafka.enable.ssl.certificate.verification", "kafka.https.ca.location", "kafka.sasl.mechanism",
+    "kafka.sasl.mechanisms", "kafka.sasl.oauthbearer.token.endpoint.url", "kafka.security.protocol",
+    "kafka.ssl.ca.certificate.stores", "kafka.ssl.ca.location", "kafka.ssl.endpoint.identification.algorithm",
+}  # fmt: skip
+_TRUSTED: Final = frozenset({"gateway.trusted_proxies", "gateway.user_header"})
+"""Keys by which somebody else may say who a user is."""
+_REACHED_AT: Final = frozenset({"gateway.host", "gateway.operator"})
+_LOOPBACK: Final = re.compile(r"(?:$|localhost|127\.\d+\.\d+\.\d+|::1|\[::1\])(?::\d+)?$")
 _SECTIONS: Final = frozenset(section.name for section in fields(Settings))
 _LEAST: Final = 4
 _LEAST_DIGITS: Final = 8
@@ -114,7 +123,8 @@ def is_plain(path: str) -> bool:
 
 
 def is_harmless(path: str, value: Any) -> bool:
-    """Whether a setting can neither run a program nor load code, nor send a file's content or a login of the machine.
+    """Whether a setting can neither run a program nor load code, nor send a file's content or a login of the machine,
+    nor let anybody in from elsewhere.
 
     Args:
         path: `section.key`.
@@ -122,7 +132,14 @@ def is_harmless(path: str, value: Any) -> bool:
     """
     if path == "stream.master":  # what a cluster sends back, the driver unpickles
         return isinstance(value, str) and _LOCAL_MASTER.fullmatch(value) is not None
-    return is_plain(path) or _only_holds_a_secret(path) or path in _OPTIONS
+    if path in _REACHED_AT:
+        return isinstance(value, str) and _LOOPBACK.match(value) is not None
+    return path not in _TRUSTED and (is_plain(path) or _only_holds_a_secret(path) or path in _OPTIONS)
+
+
+def decides_who_gets_secrets(path: str) -> bool:
+    """Whether a setting says to which server, or how well protected, the secrets of its section are sent."""
+    return path.lower() in _PLACES_OF_SECRETS
 
 
 def value_shown(path: str, value: Any) -> str:

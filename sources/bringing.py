@@ -1,14 +1,15 @@
 """Brings what a source finds into the journal: read, compare, emit.
 
-    1. the source is read completely; if that fails, nothing else happens
+    1. note the journal's end, and read the source completely; if that fails, nothing else happens
     2. wait until the lake contains everything in the journal, and read it in bulk
     3. `plan` compares; a dry run ends here
     4. for views first a note of the runs to start and stop, then the lineage, each acknowledged before what follows
        from it; then entity by entity
     5. wait for the lake, so that the next reader finds it
 
-After a kill anywhere the same run completes the work: the plan contains what is still missing. A run that emits
-anything, or fails, is recorded as a run of the source's program; one that finds no change records nothing.
+After a kill anywhere the same run completes the work: the plan contains what is still missing. Two runs of one source
+may overlap: neither deletes what changed after it began to read, or since it compared. A run that emits anything, or
+fails, is recorded as a run of the source's program; one that finds no change records nothing.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from ..schemas.ids import id_text
 from ..schemas.limits import MAX_ENTRIES
 from ..schemas.urn import Urn
 from .found import Found, Past, Problem, Progress
-from .plan import Change, Held, Plan, every, plan
-from .present import covers, journal_end, opened, recorded_covers, recorded_texts
+from .plan import Change, Held, Plan, Step, every, plan
+from .present import covers, journal_end, opened, recorded_covers
 from .source import MARK, Identity, Source
+from .told import Told
 
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
@@ -43,14 +45,13 @@ CATALOG: Final = dataset("metajournal", "catalog")
 """What the runs of all sources write, as named in lineage: the journal's metadata, not the data."""
 COVERS: Final = "covers"
 """SYSTEM property of a source's program: URN prefixes of the entities that it brought in and has not removed."""
-TOLD: Final = "told"
-"""SYSTEM property of a source's program: ids of the system's own runs that it has emitted, the newest last."""
 COMPLETED: Final = "COMPLETED"
 FAILED: Final = "FAILED"
+_STALE: Final = "stale-entity"
+_UNKNOWN: Final = "unknown-entity"
+"""Reasons of rejections: an entity is not as a deletion expects it to be; it does not exist."""
 _BLOCK_S: Final = 60.0
 _TELL_EVERY: Final = 500
-_TOLD_CHARS: Final = 100_000
-"""Maximum size of the kept ids; emitting older runs again changes nothing, as the facts of a run are the same."""
 
 Tell = Callable[[Progress], None]
 
@@ -145,6 +146,7 @@ class Bringing:
             UnavailableError: Kafka or the lake cannot be reached.
         """
         began_ms = time.time_ns() // 1_000_000
+        since = journal_end(self._journal)
         try:
             found, pasts, problems = self._read()
         except MetajournalError:
@@ -163,13 +165,14 @@ class Bringing:
         whole = not problems and self._source.lists_all
         identity = self._source.identity
         selects = every if self._prune else self._source.selects
-        compared = plan(identity, found, held, whole=whole, at_ms=began_ms, selects=selects)
+        compared = plan(identity, found, held, whole=whole, at_ms=began_ms, selects=selects, since=since)
         known = own.properties if own is not None and own.live else {}
-        told = recorded_texts(known.get(TOLD))
-        new = [past for past in pasts if past.id not in told]
+        told, ids = Told.read(known), [past.id for past in pasts]
+        unknown = told.new(ids)
+        new = [past for past in pasts if past.id in unknown]
         about = self._about_program(known, before | now) if compared.steps or new else ()
         facts = tuple(fact for past in new for fact in past.facts)
-        after = (PropertiesSet(program, {TOLD: _told_text(told, new)}, SYSTEM),) if new else ()
+        after = (PropertiesSet(program, told.noted(ids), SYSTEM),) if new else ()
         others = _other_sources(identity, found, held) if own is None else {}
         return Comparison(compared, tuple(problems), len(found), began_ms, about, facts, after, others)
 
@@ -195,8 +198,7 @@ class Bringing:
             for done, step in enumerate(comparison.plan.steps):
                 if done % _TELL_EVERY == 0:
                     self._tell(Progress("bring in", done, len(comparison.plan.steps)))
-                for event in step.events:
-                    receipts.emit(event)
+                receipts.emit_step(step)
             self._journal.flush()
             if comparison.plan.steps:
                 self._tell(Progress("bring in", len(comparison.plan.steps), len(comparison.plan.steps)))
@@ -262,25 +264,41 @@ class _Receipts:
         self._actor = actor
         self._brought = brought
         self._of: list[str] = []
+        self._newest: dict[str, Receipt] = {}
+        self._deleted: set[str] = set()
         self.kept: list[Receipt] = []
 
-    def emit(self, event: Any) -> None:
+    def emit_step(self, step: Step) -> None:
+        """Emit an entity's events; a deletion on the condition that nothing changed it since it was compared, or noted.
+
+        Its notes must be acknowledged.
+        """
+        expected: Any = step.expected
+        if step.change == Change.DELETE:
+            self._deleted.add(str(step.entity))
+        if expected is not None and step.notes and (note := self._newest.get(str(step.entity))) is not None:
+            expected = note.position
+        for event in step.events:
+            self.emit(event, expected)
+
+    def emit(self, event: Any, expected: Any = None) -> None:
         """Emit an event; one that is not valid is told as refused, and the others go on."""
         try:
-            receipt = self._journal.emit(event, actor=self._actor, block_s=_BLOCK_S)
+            receipt = self._journal.emit(event, actor=self._actor, block_s=_BLOCK_S, expected=expected)
         except InputError as error:
             self._brought.refused.append((str(event.entity), error.message))
             return
         self._brought.events += 1
         self._of.append(str(event.entity))
+        self._newest[str(event.entity)] = receipt
         self.kept.append(receipt)
 
     def check(self, timeout_s: float) -> None:
         """Wait for every verdict. Raises: as `Receipt.outcome`."""
         for entity, receipt in zip(self._of, self.kept, strict=True):
             outcome = receipt.outcome(timeout_s)
-            if outcome.word in ("rejected", "shelved"):
-                self._brought.refused.append((entity, f"{outcome.word}: {getattr(outcome, 'reason', '')}"))
+            if (refusal := _refusal(outcome, is_to_go=entity in self._deleted)) is not None:
+                self._brought.refused.append((entity, refusal))
 
 
 def _other_sources(identity: Identity, found: Iterable[Found], held: Mapping[str, Held]) -> dict[str, int]:
@@ -296,12 +314,17 @@ def _other_sources(identity: Identity, found: Iterable[Found], held: Mapping[str
     return dict(sorted(Counter(marks).items()))
 
 
-def _told_text(told: Iterable[str], new: Iterable[Past]) -> str:
-    """The ids of what was told, without the oldest where they are too many."""
-    ids = list(dict.fromkeys((*told, *(past.id for past in new))))
-    while len(text := json.dumps(ids)) > _TOLD_CHARS:
-        del ids[: max(1, len(ids) // 4)]
-    return text
+def _refusal(outcome: Any, *, is_to_go: bool) -> str | None:
+    """Why an event was not accepted, for people; None: it was, or another run has already deleted what is to go."""
+    if outcome.word not in ("rejected", "shelved"):
+        return None
+    reason = getattr(outcome, "reason", "")
+    is_gone = reason == _UNKNOWN or (reason == _STALE and not outcome.detail.get("found"))
+    if is_to_go and is_gone:
+        return None
+    if reason == _STALE:
+        return "it changed after this run had compared it, so it was not deleted; run this again"
+    return f"{outcome.word}: {reason}"
 
 
 def _notes(made: Plan) -> Iterator[Any]:

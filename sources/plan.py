@@ -6,7 +6,8 @@ all of scope USER, and what people, other sources and programs set in SYSTEM. Wh
 or a tag first keeps it.
 
 An entity that no longer exists is deleted if a source registered it (see its `created_by`) and no other source has a
-mark on it; otherwise only the source's own metadata is removed. Nothing is removed after an incomplete read.
+mark on it; otherwise only the source's own metadata is removed. Nothing is removed after an incomplete read, nor from
+an entity that changed after the read began: it may be newer than what the read saw.
 Invariant: planning again after a plan's events, with the same findings, gives no events; a plan interrupted anywhere,
 planned again, leads to the same result.
 """
@@ -34,6 +35,7 @@ from ..domains.lineage.events import DEFINITION, READ, WRITE, Access, AccessesRe
 from ..schemas.errors import InvalidUrnError
 from ..schemas.hashing import canonical_json
 from ..schemas.limits import MAX_ENTRIES
+from ..schemas.positions import Cut, Position, shows
 from ..schemas.urn import Urn
 from .found import Found, fitted
 from .source import APP, MARK, Identity
@@ -69,12 +71,14 @@ class Held(NamedTuple):
         live: whether it exists; if not, it was deleted.
         deleted_at: logical timestamp of its last deletion; 0 if it never was deleted.
         properties, tags: of scope SYSTEM.
+        newest: position of its last change; None: not known.
     """
 
     live: bool
     deleted_at: int
     properties: Mapping[str, str]
     tags: tuple[str, ...] = ()
+    newest: Position | None = None
 
 
 class Mark(NamedTuple):
@@ -116,6 +120,7 @@ class Step:
         notes: events that note which runs are to start and stop; they must be in the journal first.
         facts: lineage, which must be there before the events that say it was emitted.
         events: in their order, all of the entity.
+        expected: of a deletion, logical timestamp of the row that was compared; None: no condition.
     """
 
     entity: Urn
@@ -123,6 +128,7 @@ class Step:
     notes: tuple[Any, ...] = ()
     facts: tuple[Any, ...] = ()
     events: tuple[Any, ...] = ()
+    expected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ class Plan:
     """What is to be emitted, and how much is unchanged.
 
     Attributes:
-        kept: entities that were not found and stay, because the read was incomplete.
+        kept: entities that were not found and stay, because the read was incomplete, or they changed after it began.
         unselected: entities that stay because the read was not about them.
     """
 
@@ -146,7 +152,7 @@ class Plan:
 
 def plan(
     source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, whole: bool, at_ms: int,
-    selects: Selects = every,
+    selects: Selects = every, since: Cut | None = None,
 ) -> Plan:  # fmt: skip
     """Compare what a source found with the contents of the journal.
 
@@ -156,6 +162,8 @@ def plan(
         whole: whether everything was read, so that what was not found no longer exists.
         at_ms: when the read began, milliseconds UTC: the time of the facts.
         selects: whether the read was about an entity that the source brought in; others are never deleted.
+        since: the journal's end when the read began: what changed behind it, by another run of this source for example,
+            is not deleted. Positions depend on no clock. None: there is no such condition.
     """
     steps, seen = list[Step](), set[str]()
     unchanged = kept = unselected = 0
@@ -171,13 +179,17 @@ def plan(
     for urn, row in held.items():
         if row.live and urn not in seen and is_of(source, row):
             entity = Urn.parse(urn)
-            if not whole:
+            if not whole or _is_newer(row, since):
                 kept += 1
             elif not selects(entity, row.properties):
                 unselected += 1
             else:
                 steps.append(_gone(source, entity, row, at_ms))
     return Plan(steps, unchanged, kept, unselected)
+
+
+def _is_newer(row: Held, since: Cut | None) -> bool:
+    return since is not None and row.newest is not None and not shows(since, row.newest)
 
 
 def is_of(source: Identity, row: Held) -> bool:
@@ -244,7 +256,8 @@ def _gone(source: Identity, entity: Urn, row: Held, at_ms: int) -> Step:
     others = _others(source, row.properties)
     marked = any(key.startswith(MARK) and key != source.mark for key in row.properties)
     if not marked and row.properties.get("created_by", "").startswith(f"{APP}/"):
-        return Step(entity, Change.DELETE, notes, facts, (EntityDeleted(entity),))
+        expected = None if row.newest is None else row.newest.value
+        return Step(entity, Change.DELETE, notes, facts, (EntityDeleted(entity),), expected)
     own = _mark(source, row.properties)
     ended_key = f"{source.prefix}{ENDED}"
     keys = {key for key in row.properties if key.startswith(source.prefix)} | {source.mark}
@@ -344,9 +357,9 @@ def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
 
     None if the entity reads nothing, or its name does not fit into a URN.
     """
-    if found.upstreams is None:
-        return None
     runs = _Runs.of(source, row)
+    if found.upstreams is None:
+        return runs.told if found.is_kept(RUN) else None
     content = [
         found.entity,
         *found.upstreams,

@@ -17,7 +17,7 @@ from ..lake.columns import ENTITIES_TABLE
 from ..lake.queries import Queries
 from ..lake.table import quoted
 from ..lake.views.views import asked_anew
-from ..schemas.positions import Cut
+from ..schemas.positions import Cut, Position
 from ..schemas.urn import Urn
 from .plan import Held
 
@@ -55,20 +55,26 @@ class PresentEntities(Queries):
         with scan.cursor() as cursor:
             source = scan.source(cursor, table, paths)
             rows = cursor.sql(
-                f"""with rows as (select urn, deleted, logical_timestamp, seq, system_properties, system_tags
+                f"""with rows as (select urn, deleted, journal_partition, logical_timestamp, seq, system_properties,
+                        system_tags
                     from {source} where tenant = {quoted(tenant)} and ({ranges}) and {seen.bounds.sql()})
                 select urn, arg_max(deleted, (logical_timestamp, seq)),
                     coalesce(max(logical_timestamp) filter (where deleted), 0),
                     arg_max(map_keys(system_properties), (logical_timestamp, seq)),
                     arg_max(map_values(system_properties), (logical_timestamp, seq)),
-                    arg_max(system_tags, (logical_timestamp, seq))
+                    arg_max(system_tags, (logical_timestamp, seq)),
+                    arg_max(journal_partition, (logical_timestamp, seq)), max(logical_timestamp)
                 from rows group by urn"""
             ).fetchall()
-        return {urn: _held(*columns) for urn, *columns in rows}
+        return {urn: _held(self._topic, *columns) for urn, *columns in rows}
 
 
-def _held(deleted: bool, deleted_at: int, keys: list[str] | None, values: list[str] | None, tags: Any) -> Held:
-    return Held(not deleted, deleted_at, dict(zip(keys or (), values or (), strict=True)), tuple(tags or ()))
+def _held(
+    topic: str, deleted: bool, deleted_at: int, keys: list[str] | None, values: list[str] | None, tags: Any,
+    partition: int, timestamp: int,
+) -> Held:  # fmt: skip
+    properties = dict(zip(keys or (), values or (), strict=True))
+    return Held(not deleted, deleted_at, properties, tuple(tags or ()), Position(topic, partition, timestamp))
 
 
 def _after(begin: str) -> str:

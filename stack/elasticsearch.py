@@ -16,7 +16,7 @@ from .jars import elasticsearch_home
 from .java import Java, find_java
 from .parts import Parts
 from .ports import HOST, free_ports, is_free
-from .privilege import Unprivileged, unprivileged
+from .privilege import Unprivileged, unprivileged, write_texts
 from .process import keep
 from .server import Server, start_with_ports, wait_ready
 
@@ -38,6 +38,8 @@ JVM_OPTIONS = """\
 -XX:+ExitOnOutOfMemoryError
 -XX:ErrorFile=hs_err_pid%p.log
 """
+_FOLDERS = ("config", "data", "tmp", "logs")
+"""Those that Elasticsearch writes to."""
 LOGGING = """\
 status = error
 appender.console.type = Console
@@ -79,9 +81,9 @@ def _start(
     ports: tuple[int, ...],
     timeout_s: float,
 ) -> Server:
-    inner = way.folder(folder)
-    _prepare(program, inner, ports)
-    way.give(inner)
+    inner = way.folder(folder, given=True)
+    _prepare(inner, ports)
+    way.give(inner, _FOLDERS)
     kept = keep(
         "elasticsearch",
         [*way.prefix, program / "bin" / "elasticsearch"],
@@ -92,14 +94,16 @@ def _start(
     return Server("Elasticsearch", f"http://{HOST}:{ports[0]}", ports, kept, ready_s)
 
 
-def _prepare(program: Path, folder: Path, ports: tuple[int, ...]) -> None:
+def _prepare(folder: Path, ports: tuple[int, ...]) -> None:
     """Write the configuration folder; the keystore that Elasticsearch makes in it is left alone."""
-    configuration = folder / "config"
-    for made in (configuration, folder / "data", folder / "tmp", folder / "logs"):
-        made.mkdir(parents=True, exist_ok=True)
-    (configuration / "elasticsearch.yml").write_text(configuration_text(folder, *ports), encoding="utf-8")
-    (configuration / "jvm.options").write_text(JVM_OPTIONS, encoding="utf-8")
-    (configuration / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+    for name in _FOLDERS:
+        (folder / name).mkdir(0o700, parents=True, exist_ok=True)
+    texts = {
+        "elasticsearch.yml": configuration_text(folder, *ports),
+        "jvm.options": JVM_OPTIONS,
+        "log4j2.properties": LOGGING,
+    }
+    write_texts(folder / "config", texts)
 
 
 def configuration_text(folder: Path, http_port: int, transport_port: int) -> str:

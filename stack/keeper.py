@@ -142,7 +142,10 @@ class _Keeper:
 
 
 def _die_with_parent() -> None:
-    """Let Linux kill the server when even this keeper is killed with -9; elsewhere this does nothing."""
+    """Let Linux kill the server when even this keeper is killed with -9; elsewhere this does nothing.
+
+    A command that changes its user loses this, and must ask again (`privilege`).
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 

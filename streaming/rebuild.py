@@ -160,7 +160,7 @@ def rebuild_lake(
     epochs: Epochs,
     tasks: Refolding,
     *,
-    offline: bool,
+    offline: bool | None = None,
     from_kafka: bool = False,
     accept: bool = False,
     say: Callable[[Progress], None] = lambda progress: None,
@@ -173,7 +173,8 @@ def rebuild_lake(
         epochs: the journal topics with epoch and number of partitions, and shelved positions.
         tasks: where the folding runs.
         from_kafka: read the journal topic and make the journal table anew too; else read the journal table.
-        offline: no stream writes this lake; then the swap is done here. Else the running stream does it.
+        offline: no stream writes this lake, so the swap is done here; false: the running stream does it. None: what
+            the stream's lock of the lake says at the end, wherever the stream runs.
         accept: swap also where the new tables differ from the live ones; else they stay aside.
         say: told after each round.
         wait: called over and over while the stream has not taken the tables over yet; may raise.
@@ -200,7 +201,7 @@ def _rebuilt(
     epochs: Epochs,
     lake: Lake,
     tasks: Refolding,
-    offline: bool,
+    offline: bool | None,
     from_kafka: bool,
     accept: bool,
     say: Callable[[Progress], None],
@@ -225,7 +226,7 @@ def _rebuilt(
         raise _different(done)
     if offline:
         _swap_offline(settings, epochs, lake, target)
-    else:
+    elif offline is not None or not _swapped_alone(settings, epochs, lake, target):
         lake.offer_generation(target.generation)
         while lake.generation < target.generation:
             wait()
@@ -253,6 +254,18 @@ def _begun_and_filled(
 def _is_of_other_rules(table: Table) -> bool:
     own = served_digests()
     return any(own.get(domain, digest) != digest for domain, digest in table.rules().items())
+
+
+def _swapped_alone(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> bool:
+    """Swap, unless a stream has the lake; gives whether that was done."""
+    try:
+        with only_one(lake.path, "stream", hint="Wait for it.", storage_options=settings.lake.storage_options):
+            _swap_offline(settings, epochs, lake, target)
+    except StreamError as error:
+        if error.code != "stream-runs":
+            raise
+        return False
+    return True
 
 
 def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..lake import scan
 from ..lake.views.table import Readable
-from ..producers.kafka import ErrorLog, make_consumer
+from ..producers.kafka import ErrorLog, is_passing, make_consumer
 from ..producers.recorded.restored import Earlier, is_gap
 from ..schemas.errors import KafkaUnavailableError, StreamError
 from ..schemas.positions import MAX_OFFSET, epoch_of, offset_of, position
@@ -24,6 +24,9 @@ from ..schemas.settings import Settings
 PartitionKey = tuple[str, int]
 _CONSUMED, _PATIENCE_S = 10_000, 60
 _FIRST_STEP, _SLICE_BYTES = 1_000, 128 * 1024 * 1024
+_DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG})
+"""Errors of a batch of records that is not as it was written; Kafka's client repeats them without end, or goes on
+behind the batch."""
 _COLUMNS = f"""
     topic, journal_partition as "partition", logical_timestamp & {MAX_OFFSET} as "offset", append_time as "timestamp",
     "key", event_payload as "value", headers, outcome
@@ -70,8 +73,8 @@ def kafka_slices(
         records: most records in a slice.
         earlier: epochs that were restored into the topic; a slice ends where one does.
     Raises:
-        KafkaUnavailableError: the broker gave nothing for a minute.
-        StreamError: the topic does not hold that range any more.
+        KafkaUnavailableError: the broker gave nothing for a minute, or refuses.
+        StreamError: the topic does not hold that range any more, or records of it are damaged.
     """
     errors = ErrorLog()
     consumer = make_consumer(settings, errors, role="rebuild", **{"enable.partition.eof": True})
@@ -129,6 +132,7 @@ def _position(consumer: Consumer, place: TopicPartition) -> int:
 
 
 def _checked(message: Message) -> Message | None:
+    """The message where it is a record; None where asking again may help: nothing else may be passed over."""
     error = message.error()
     if error is None:
         return message
@@ -138,7 +142,15 @@ def _checked(message: Message) -> Message | None:
             code="journal-lost-records",
             hint="The topic lost records: rebuild from the journal table (--from journal), which contains them.",
         )
-    if error.code() != KafkaError._PARTITION_EOF and error.fatal():
+    if error.code() in _DAMAGED:
+        raise StreamError(
+            f"{message.topic()}/{message.partition()} has damaged records, which cannot be folded again: "
+            f"{error.str()}.",
+            code="journal-records-damaged",
+            hint="The live tables are unchanged. Rebuild from the journal table (--from journal), which contains these "
+            "records, or have Kafka restore the partition from a replica that is whole.",
+        )
+    if error.code() != KafkaError._PARTITION_EOF and not is_passing(error):
         raise KafkaException(error)
     return None
 

@@ -91,6 +91,7 @@ class Stream:
         self._batch = threading.Lock()
         self._failure: BaseException | None = None
         self._lost: StreamError | None = None
+        """That another stream has the lake: whenever it is set, no further batch is folded."""
         self._engine: Engine | None = None
         self._derived: DerivedTables | None = None
         self._requests = DomainRequests(settings.lake.path, settings.lake.storage_options)
@@ -148,12 +149,13 @@ class Stream:
 
     def _lose_lake(self) -> None:
         """End: another stream took the lake over, since this one could not show in time that it lives."""
-        self._lost = self._failure = StreamError(
+        self._lost = StreamError(
             f"Another stream took over the lake {self._settings.lake.path}.",
             code="stream-runs",
             hint="Nothing is lost. This stream could not reach the lake's store for a while; leave one of them "
             "running.",
         )
+        self._stop.set()
 
     def _run(self) -> None:
         self._status.say("starting", "opening Spark")
@@ -162,8 +164,8 @@ class Stream:
         try:
             session = open_session(self._jars, spark, log=self._settings.stack.home)
         except SPARK_GONE as error:
-            if not self._stop.is_set():
-                failure = not_started(error, self._spark_log)
+            if self._lost is not None or not self._stop.is_set():
+                failure = self._lost or not_started(error, self._spark_log)
                 self._tell_failed(failure)
                 raise failure from error
             self._status.say("stopped", "stopped on request, while Spark was starting")  # a signal to the whole group
@@ -189,8 +191,6 @@ class Stream:
     def _until_stopped(self, session: SparkSession) -> None:
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
-            if self._lost is not None:
-                raise self._lost
             started = time.monotonic()
             try:
                 self._attempt(session)
@@ -213,12 +213,16 @@ class Stream:
                 pause_s = _FIRST_PAUSE_S if time.monotonic() - started > _LONGEST_PAUSE_S * 2 else pause_s
                 wait_for_mend(error, self._settings, self._status, self._stop, pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        if self._lost is not None:
+            raise self._lost
 
     def _attempt(self, session: SparkSession) -> None:
         """Fold from the marks; what fails before the query runs means what it would mean inside of it."""
         try:
             self._fold_from_marks(session)
         except Exception as error:
+            if self._lost is not None:
+                raise self._lost from error
             gone = None if self._stop.is_set() else spark_gone(session, self._spark_log)
             if gone is not None and not self._stop.is_set():
                 raise gone from error
@@ -409,7 +413,7 @@ class Stream:
     def _tidy_idle(self) -> None:
         """Compact also while nothing comes, in the same short pieces."""
         quiet = time.monotonic() - self._folded_at > _QUIET_S
-        if quiet and self._engine is not None and self._failure is None and self._batch.acquire(blocking=False):
+        if quiet and self._engine is not None and not self._ends() and self._batch.acquire(blocking=False):
             try:
                 self._tidy(self._engine)
                 self._between(self._engine)
@@ -430,7 +434,9 @@ class Stream:
             _log.warning("Compaction waits %d s: %s %s", _TIDY_AGAIN_S, error, error.hint)
 
     def _between(self, engine: Engine) -> None:
-        """Do what others ask for, between two batches."""
+        """Do what others ask for, between two batches; nothing where another stream does it."""
+        if self._lost is not None:
+            return
         number = engine.take_over() if self._derived is None else engine.take_over(self._derived.fill_first)
         if number is not None:
             _log.info("Generation %d of the lake is now the live one.", number)
@@ -446,7 +452,7 @@ class Stream:
         interval_s = self._settings.stream.idle_outcome_interval_s
         now = time.monotonic()
         idle = [key for key, said_s in self._said_idle.items() if now - said_s >= interval_s]
-        if idle and self._engine is not None and self._batch.acquire(blocking=False):
+        if idle and self._engine is not None and not self._ends() and self._batch.acquire(blocking=False):
             try:
                 self._engine.repeat_outcomes(idle)
                 self._said_idle.update(dict.fromkeys(idle, now))

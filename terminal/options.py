@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from ..config import Loaded
@@ -82,6 +83,36 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
+def no_options_before(context: click.Context) -> None:
+    """Refuse options that a group was given although a command of it follows: only the command's own have an effect.
+
+    Raises: UsageError: one was given.
+    """
+    given = [
+        param.opts[0]
+        for param in context.command.params
+        if param.name is not None and context.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(
+            f"{', '.join(given)} before {context.invoked_subcommand} would have no effect: put it after "
+            f"{context.invoked_subcommand}.",
+            ctx=context,
+        )
+
+
+class _Filled(click.ParamType[str]):
+    """Text that is not empty, where a variable that is not set must not pass for an option that was not given."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value).strip():
+            self.fail("It is empty: give a value, or omit the option.", param, ctx)
+        return value
+
+
 SECONDS = _Seconds(0, 1e9)
+FILLED = _Filled()
 options = click.make_pass_decorator(Options)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

@@ -14,7 +14,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..schemas.errors import MetajournalError
@@ -210,11 +210,8 @@ def time_text(milliseconds: int | None) -> str:
     """A time in UTC, readable and sortable, to the millisecond."""
     if milliseconds is None:
         return "-"
-    return (
-        datetime.fromtimestamp(milliseconds / 1000, UTC)
-        .isoformat(sep=" ", timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)  # a float would lose milliseconds
+    return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
 
 
 def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapping[str, Any] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,9 @@ HARMFUL = [
     ("stream.spark", "spark.jars", "/tmp/evil.jar"),
     ("stream.spark", "spark.pyspark.python", "/tmp/evil"),
     ("stream", "master", "spark://evil:7077"),
+    ("gateway", "host", "0.0.0.0"),
+    ("gateway", "operator", "10.0.0.5:8081"),
+    ("gateway", "user_header", "X-User"),
 ]
 
 
@@ -286,6 +290,50 @@ def test_secrets_and_harmless_keys_may_stand_in_a_file_that_was_found(read: Any)
     assert loaded.settings.kafka["sasl.password"] == loaded.settings.elasticsearch.api_key == "hunter22"
     assert loaded.settings.stream.spark == {"spark.executor.memory": "1g"}
     assert "hunter22" not in repr(loaded)
+
+
+def test_a_file_that_was_found_names_addresses_of_this_machine_for_the_gateway(read: Any) -> None:
+    for host in ("127.0.0.1", "localhost", "::1"):
+        loaded = read(file=f"[gateway]\nhost = '{host}'\noperator = '127.0.0.1:8091'\nport = 9000\n")
+        assert loaded.settings.gateway.host == host
+    assert read(file="[gateway]\noperator = ''\n").settings.gateway.operator == ""
+    for proxies in ("['10.0.0.7']", "'10.0.0.7'"):
+        with pytest.raises(ConfigError, match="not named explicitly"):
+            read(file=f"[gateway]\ntrusted_proxies = {proxies}\n")
+
+
+PLACES = [
+    ("elasticsearch.url", "https://search:9200", "elasticsearch.api_key"),
+    ("elasticsearch.ca", "/ca.pem", "elasticsearch.api_key"),
+    ("kafka.bootstrap.servers", "broker:9093", "kafka.sasl.password"),
+    ("kafka.security.protocol", "SASL_PLAINTEXT", "kafka.sasl.password"),
+    ("kafka.sasl.mechanism", "PLAIN", "kafka.sasl.password"),
+    ("kafka.sasl.oauthbearer.token.endpoint.url", "http://evil/", "kafka.sasl.oauthbearer.client.secret"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "secret"), PLACES)
+def test_a_file_that_was_found_does_not_say_where_a_secret_from_elsewhere_goes(
+    read: Any, tmp_path: Path, place: str, value: str, secret: str
+) -> None:
+    section, _, key = place.partition(".")
+    text = f"[{section}]\n'{key}' = '{value}'\n"
+    variable = "METAJOURNAL__" + section.upper() + "__" + secret.partition(".")[2].replace(".", "_").upper()
+    for read_both in (partial(read, **{variable: "hunter22"}), partial(read, {secret: "hunter22"})):
+        with pytest.raises(ConfigError, match="it would decide where") as caught:
+            read_both(file=text)
+        assert place in caught.value.message
+        assert secret in caught.value.message
+        assert "--config metajournal.toml" in caught.value.hint
+        assert "hunter22" not in str(caught.value) + caught.value.hint
+        other = tmp_path / "named.toml"
+        other.write_text(text, "utf-8")
+        assert read_both(METAJOURNAL_CONFIG=str(other)).origins[place] == f"file {other}"
+    assert read(file=text).origins[place].startswith("file"), "no secret, nothing to send"
+    own = f"{text}'{secret.partition('.')[2]}' = 'hunter22'\n"
+    assert read(file=own).origins[secret].startswith("file"), "a file may say where its own secret goes"
+    elsewhere = read({place: value}, file=text, **{variable: "hunter22"})
+    assert elsewhere.origins[place] == "argument"
 
 
 @pytest.mark.parametrize("name", ["aws_web_identity_token_file", "AZURE_FEDERATED_TOKEN_FILE"])

@@ -54,7 +54,9 @@ LOCALHOST: Final = "localhost"
 """The host of an address without one: a server behind a Unix socket."""
 
 _AUTHORITY: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)", re.IGNORECASE)
-_PASSWORD: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@:]*:[^/?#]*@", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"((?:[a-z][a-z0-9+.-]*:)+)//([^/]*)(.*)", re.IGNORECASE | re.DOTALL)
+"""An address, also one of JDBC: its schemes, what stands before the path, the path."""
+_PARAMETERS: Final = re.compile(r"[?;]")
 _HOST_AND_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,18}))?")
 _SYSTEMS: Final = frozenset(PORTS)
 """Schemes whose authority is a host and a port; of every other one (`s3://bucket`) nothing but the scheme is known."""
@@ -75,19 +77,38 @@ def data(namespace: str, name: str) -> Urn:
 def namespace_of(text: str) -> str:
     """A namespace in its one spelling: canonical scheme, host in lower case, always the port, no password.
 
-    What is not an address, or one of a system that is not known, stays as it is, but without user and password: the
-    journal would keep them for good.
+    What is not an address, or one of a system that is not known, stays as it is, but `without_credentials`.
     """
-    text = _PASSWORD.sub(r"\1", text)
+    text = without_credentials(text)
     found = _AUTHORITY.fullmatch(text)
     if found is None:
         return text
-    scheme, authority = found[1].lower(), found[2]
-    scheme = SCHEMES.get(scheme, scheme)
+    scheme, authority = _canonical(found[1]), found[2]
     if scheme not in _SYSTEMS:
         return f"{scheme}://{authority}"
     parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
     return f"{scheme}://{authority}" if parts is None else server(scheme, parts[1], int(parts[2]) if parts[2] else None)
+
+
+def without_credentials(address: str) -> str:
+    """An address without password, query (`?…`) and parameters (`;…`): the journal would keep them for good.
+
+    What is not an address stays as it is, and so does a path alone, `sqlite:///data/a;b.db`: it names a file.
+    """
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        return address
+    schemes, authority, path = found.groups()
+    if not authority and _canonical(schemes.rpartition(":")[0].rpartition(":")[2]) not in _SYSTEMS:
+        return address
+    if "@" in authority and not _HOST_AND_PORT.fullmatch(_PARAMETERS.split(authority, maxsplit=1)[0]):
+        authority = authority.rpartition("@")[2]  # in front of it is `user:password`, of any characters
+    kept, *cut = _PARAMETERS.split(authority, maxsplit=1)
+    return f"{schemes}//{kept}" + ("" if cut else _PARAMETERS.split(path, maxsplit=1)[0])
+
+
+def _canonical(scheme: str) -> str:
+    return SCHEMES.get(scheme.lower(), scheme.lower())
 
 
 def server(scheme: str, host: str | None, port: int | None = None) -> str:
@@ -98,7 +119,7 @@ def server(scheme: str, host: str | None, port: int | None = None) -> str:
         host: a name or an address; None or empty: this machine.
         port: the system's usual one where None.
     """
-    scheme = SCHEMES.get(scheme.lower(), scheme.lower())
+    scheme = _canonical(scheme)
     number = PORTS.get(scheme) if port is None else port
     name = (host or LOCALHOST).lower()
     if ":" in name and not name.startswith("["):

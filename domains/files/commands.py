@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ...schemas.errors import FilesQueryError, InputError
+from ...schemas.errors import FilesQueryError, InputError, OutcomeUnknownError, PositionExpired, UnavailableError
 from ...terminal.exits import FINE, PROBLEM
 from ...terminal.inputs import standard_input
-from ...terminal.options import Options, json_option, options
+from ...terminal.options import Options, json_option, no_options_before, options
 from ...terminal.rendering import (
     NOT_FINAL,
     console,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ...producers.receipts import Receipt
     from ...terminal.listing import Listing, Pairs
     from .client import FilesClient, WithFiles
+    from .events import FileRecord
 
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
 _PROGRESS_EVERY = 50_000
@@ -87,9 +88,7 @@ def files(
     metajournal files record /var/log/syslog.1 --what syslog --where webserver02
     """
     if context.invoked_subcommand is not None:
-        given = [name for name, value in {**asked, "cursor": cursor, "as_at": as_at}.items() if value is not None]
-        if given:
-            raise click.UsageError(f"Put the options after {context.invoked_subcommand}, not before it.", ctx=context)
+        no_options_before(context)
         return
     from ...values import point
     from .values import page_json
@@ -196,7 +195,7 @@ def record(
 
     With -, the files are read as JSON lines from standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}`
     each. All lines are read and checked before the first file is sent: if one is wrong, none is recorded. A file
-    without an id gets a new one, and so is a new file each time it is recorded.
+    without an id gets a new one, and so is a new file each time it is recorded; the result shows the id.
 
     \b
     metajournal files record /var/log/syslog.1 --what syslog --where webserver02 --start 2026-01-31
@@ -222,10 +221,11 @@ def record(
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
         receipts = _files(journal).record(records, progress=_progress_to(console(stderr=True)), **about)
-        results = [_result(receipt, wait=not no_wait) for receipt in receipts]
-    for result in results:
-        print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
-    return FINE if all(result["ok"] for result in results) else PROBLEM
+        fine = True
+        for result in _results(records, receipts, wait=not no_wait):
+            print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
+            fine = fine and result["ok"]
+    return FINE if fine else PROBLEM
 
 
 def _none_found(as_json: bool) -> int:
@@ -280,22 +280,36 @@ def _progress_to(out: Any) -> Any:
     return tell
 
 
-def _result(receipt: Receipt, *, wait: bool) -> dict[str, Any]:
-    from ...values import outcome_json
+def _results(records: list[FileRecord], receipts: list[Receipt], *, wait: bool) -> Iterator[dict[str, Any]]:
+    """The result of each event, as soon as it is known; after one that was waited for in vain, none is waited for."""
+    from ...values import error_json, outcome_json
+    from .recording import file_events
 
-    result: dict[str, Any] = {"ok": True, "event_id": receipt.event_id, "position": str(receipt.position)}
-    if wait:
-        result |= outcome_json(receipt.outcome())
-        result["ok"] = result["outcome"] not in ("rejected", "shelved")
-    return result
+    wait_s: float | None = None
+    for event, receipt in zip(file_events(records), receipts, strict=True):
+        result: dict[str, Any] = {"ok": True, "event_id": receipt.event_id, "position": str(receipt.position)}
+        result["files"] = [{"id": file.metadata.id, "url": file.url} for file in event.files]
+        try:
+            if wait:
+                result |= outcome_json(receipt.outcome() if wait_s is None else receipt.outcome(wait_s))
+                result["ok"] = result.get("original", result)["outcome"] not in ("rejected", "shelved")
+        except (UnavailableError, OutcomeUnknownError, PositionExpired) as error:
+            wait_s = 0.0
+            result |= error_json(error.code, error.message, error.hint, error.data)
+        yield result
 
 
 def _result_line(result: Mapping[str, Any]) -> Text:
     from rich.text import Text
 
-    text = Text.assemble(verdict(str(result.get("outcome", "acknowledged"))), f"  {result['position']}")
+    word = "unknown" if "error" in result else str(result.get("outcome", "acknowledged"))
+    text = Text.assemble(verdict(word), f"  {result['position']}")
+    first, *others = result["files"]
+    text.append(f"  {len(others) + 1:,} files" if others else f"  id {shortened(first['id'], 100)}")
     if "reason" in result:
         text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
+    if "error" in result:
+        text.append(f"  {result['error']['code']}: {shortened(result['error']['message'], 200)}")
     return text
 
 

@@ -261,10 +261,11 @@ def as_access(value: Any) -> Any:
     else:
         return value
     data, access, at, component, metadata = given
-    return Access(as_urn(data), _as_access_type(access), as_millis(at), component, _as_recorded(metadata))
+    return Access(as_urn(data), access_type(access), as_millis(at), component, _as_recorded(metadata))
 
 
-def _as_access_type(value: Any) -> Any:
+def access_type(value: Any) -> Any:
+    """A kind of access as the log writes it; what is none stays as it is."""
     if not isinstance(value, str):
         return value
     lower = value.lower()

@@ -6,20 +6,24 @@ Source: OpenLineage specification 2-0-2, facets of datasets, jobs and runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ...schemas.urn import Urn
+from ..catalog.naming import without_credentials
 from .openlineage import FACET, OTHER_KINDS, NoRunEventError, data_of, is_own, job_of, run_of
 
 SCHEMA: Final = "schema"
 DOCUMENTATION: Final = "documentation"
-_ADDRESSES: Final[Mapping[str, str]] = {"dataSource": "uri", "sourceCodeLocation": "url"}
-"""Facets with an address, which may contain secrets, and the field that it stands in."""
 _OF_SIDE: Final = ("inputFacets", "outputFacets")
 """Facets of a dataset as this run read or wrote it."""
+_COPY: Final = re.compile(r"[\w.+-]+@([\w.-]+:(?!//)[^@?;\s]*)")
+"""An address as `scp` and `git` write it: user, host and path."""
+_NEXT: Final = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+_SECRET: Final = re.compile(r"@|password|pwd\s*=", re.IGNORECASE)
 
 
 class Side(StrEnum):
@@ -38,14 +42,14 @@ class Described(NamedTuple):
     Attributes:
         entity: its URN.
         side: what it is to the event.
-        facets: by name, those of the entity itself.
-        of_side: by name, those of a dataset as this run read or wrote it.
+        facets: by name, those of the entity itself, without secrets in addresses.
+        of_side: name and facet of those of a dataset as this run read or wrote it, the nearest last.
     """
 
     entity: Urn
     side: Side
     facets: Mapping[str, Any]
-    of_side: Mapping[str, Any] = {}
+    of_side: Sequence[tuple[str, Any]] = ()
 
 
 def described(event: Mapping[str, Any]) -> Iterator[Described]:
@@ -59,7 +63,8 @@ def described(event: Mapping[str, Any]) -> Iterator[Described]:
     for dataset, side in _data(event):
         if not _is_of_other_kind(dataset):
             entity = data_of(_name(dataset, "namespace"), _name(dataset, "name"))
-            of_side = {name: facet for key in _OF_SIDE for name, facet in _facets(dataset, key).items()}
+            keys = reversed(_OF_SIDE) if side is Side.INPUT else _OF_SIDE
+            of_side = [said for key in keys for said in _facets(dataset, key).items()]
             yield Described(entity, side, _facets(dataset, "facets"), of_side)
     if isinstance(job := event.get("job"), Mapping) and not is_own(event):
         yield Described(job_of(_name(job, "namespace"), _name(job, "name")), Side.JOB, _facets(job, "facets"))
@@ -126,22 +131,58 @@ def is_removal(facet: Mapping[str, Any]) -> bool:
     return facet.get("_deleted") is True
 
 
-def harmless(name: str, facet: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A facet without the secrets that its address may contain: the journal would keep them for good."""
-    field = _ADDRESSES.get(name)
-    return facet if field is None or field not in facet else {**facet, field: without_secrets(text_of(facet, field))}
-
-
 def without_secrets(address: str) -> str:
-    """An address without user, password and query, which may contain secrets."""
+    """An address, or several, without user, password, query and parameters, which may contain secrets."""
+    return ",".join(map(_without_secrets, _NEXT.split(address)))
+
+
+def _without_secrets(address: str) -> str:
+    if copied := _COPY.match(address):
+        return copied[1]
     try:
-        parts = urlsplit(address.removeprefix("jdbc:"))
+        parts = urlsplit(without_credentials(address.removeprefix("jdbc:")))
     except ValueError:
         return ""
     if not parts.netloc:
-        return "" if "@" in address or "password" in address.lower() else address
-    host = parts.netloc.rpartition("@")[2].partition(";")[0]
-    return f"{parts.scheme}://{host}{parts.path.partition(';')[0]}"
+        before_query = address.partition("?")[0]
+        return "" if _SECRET.search(before_query) else before_query
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _without_secrets_if_address(name: str) -> str:
+    return without_secrets(name) if "://" in name or name.startswith("jdbc:") else name
+
+
+_ADDRESSES: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {
+    "dataSource": {"name": _without_secrets_if_address, "uri": without_secrets},
+    "sourceCodeLocation": {"url": without_secrets, "repoUrl": without_secrets},
+    "catalog": {"metadataUri": without_secrets, "warehouseUri": without_secrets},
+    "symlinks": {"identifiers.*.namespace": without_credentials},
+    "columnLineage": {
+        "fields.*.inputFields.*.namespace": without_credentials, "dataset.*.namespace": without_credentials,
+    },
+}  # fmt: skip
+"""Facets with addresses, which may contain secrets: where these stand (`*`: in each), and what removes the secrets."""
+
+
+def harmless(name: str, facet: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A facet without the secrets that its addresses may contain: the journal would keep them for good."""
+    for place, clean in _ADDRESSES.get(name, {}).items():
+        facet = _cleaned(facet, place.split("."), clean)
+    return facet
+
+
+def _cleaned(value: Any, place: Sequence[str], clean: Callable[[str], str]) -> Any:
+    """A value with what stands at a place in it made harmless; what is no text there is no address, and left out."""
+    if not place:
+        return clean(value) if isinstance(value, str) else None
+    step, *rest = place
+    if step == "*" and isinstance(value, list):
+        return [_cleaned(one, rest, clean) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    steps = value.keys() if step == "*" else value.keys() & {step}
+    return {key: _cleaned(one, rest, clean) if key in steps else one for key, one in value.items()}
 
 
 def listed(value: Any, name: str) -> Sequence[Any]:
@@ -157,11 +198,12 @@ def text_of(value: Any, name: str) -> str:
 
 
 def _facets(value: Any, name: str) -> Mapping[str, Any]:
-    """Facets that are objects, by name."""
+    """Facets that are objects, by name, each made harmless."""
     facets = value.get(name) if isinstance(value, Mapping) else None
     if not isinstance(facets, Mapping):
         return {}
-    return {key: facet for key, facet in facets.items() if type(facet) is dict or isinstance(facet, Mapping)}
+    said = ((key, facet) for key, facet in facets.items() if type(facet) is dict or isinstance(facet, Mapping))
+    return {key: harmless(key, facet) for key, facet in said}
 
 
 def _name(value: Mapping[str, Any], name: str) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ...schemas.endpoints import LINEAGE, READ, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.endpoints import LINEAGE, READ, Answer, Endpoint, Need, Parameter, Request, whole_number
 from ...schemas.errors import Fault, InputError, InvalidEventError
 from ...schemas.times import time_shown
 from ...schemas.urn import Urn
@@ -20,7 +20,7 @@ from ...values import moment, points_of
 from ..catalog.http import DATASET, NAMESPACE, STREAM, STREAM_READ, TYPES
 from ..catalog.urns import dataset, run, stream
 from .client import WithLineage
-from .events import UNKNOWN, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
+from .events import ACCESSES, UNKNOWN, AccessesRecorded, ExternalWrite, RunStarted, RunStopped, access_type
 from .questions import LEVELS, MOST_NODES, MOST_PAGE, NODES, PAGE
 from .receiving import RECEIVING
 from .values import accesses_json, of_dotted, runs_json, touched_json
@@ -46,7 +46,7 @@ class NextBody:
     after: list[str]
     start: int | str | None = None
     end: int | str | None = None
-    maxLevels: int = LEVELS  # noqa: N815
+    maxLevels: int | str = LEVELS  # noqa: N815
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class DataBody:
 class RecordedBody:
     """Properties of both scopes, as they were at the access."""
 
-    user: dict[str, str] = field(default_factory=dict)
-    system: dict[str, str] = field(default_factory=dict)
+    user: dict[str, str] | None = None
+    system: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,18 @@ class HistoryBody:
 
     programRun: ProgramRunBody  # noqa: N815
     data: DataBody
-    accessType: str = UNKNOWN  # noqa: N815
+    accessType: str | None = None  # noqa: N815
     metadata: RecordedBody | None = None
+
+    @property
+    def access(self) -> str:
+        """What kind of access it was; unknown where that is not said. Raises: InvalidEventError."""
+        access: str = UNKNOWN if self.accessType is None else access_type(self.accessType)
+        if access not in ACCESSES:
+            raise InvalidEventError(
+                [Fault("accessType", f"must be READ, WRITE or UNKNOWN (IN, OUT), not {access!r:.40}")]
+            )
+        return access
 
 
 # --- questions
@@ -128,7 +138,8 @@ def _next(journal: WithLineage, request: Request) -> Answer:
     """The lineage of data that an earlier answer ended at."""
     body: NextBody = request.body
     window = [_time(text, request.at_ms) for text in (body.start, body.end)]
-    return Answer(journal.lineage.of(_after(request), *window, levels=body.maxLevels, **_asked(request)))
+    levels = whole_number("maxLevels", str(body.maxLevels), _MOST_LEVELS)
+    return Answer(journal.lineage.of(_after(request), *window, levels=levels, **_asked(request)))
 
 
 def runs_of(journal: WithLineage, request: Request) -> Answer:
@@ -190,15 +201,16 @@ def _time(value: int | str | None, now_ms: int) -> int | None:
     """A time in milliseconds; None where none is given.
 
     Args:
-        value: milliseconds, text as of `values.moment`, or `now`, `now-1h`, `now-1d+2h` (s, m, h, d).
+        value: text or a number as of `values.moment`, or `now`, `now-1h`, `now-1d+2h` (s, m, h, d).
     Raises:
         InputError: it is none of these.
     """
-    if value is None or isinstance(value, int):
-        return value
-    found = _RELATIVE.fullmatch(value)
+    if value is None:
+        return None
+    text = str(value)
+    found = _RELATIVE.fullmatch(text)
     if found is None:
-        return moment(value)
+        return moment(text)
     return now_ms + sum(int(count) * _UNITS_MS[unit] for count, unit in _STEP.findall(found[1]))
 
 
@@ -220,10 +232,9 @@ def _record(request: Request) -> AccessesRecorded:
     body: HistoryBody = request.body
     metadata = None
     if body.metadata is not None:
-        metadata = {"user": {"properties": body.metadata.user}, "system": {"properties": body.metadata.system}}
-    return AccessesRecorded(
-        body.programRun.urn, [(body.data.urn, body.accessType, request.at_ms, None, metadata)]
-    )  # fmt: skip
+        scopes = {"user": body.metadata.user, "system": body.metadata.system}
+        metadata = {scope: {"properties": properties or {}} for scope, properties in scopes.items()}
+    return AccessesRecorded(body.programRun.urn, [(body.data.urn, body.access, request.at_ms, None, metadata)])
 
 
 def _may_record(request: Request) -> Sequence[Need]:
@@ -238,13 +249,14 @@ def _write(request: Request) -> ExternalWrite:
     return ExternalWrite(request.entity, source, request.at_ms)
 
 
-_TIMES: Final = "Milliseconds, ISO 8601, or relative: now-1h."
+_TIMES: Final = "Milliseconds (up to 1e11: seconds), ISO 8601, or relative: now-1h."
 _START: Final = Parameter("start", f"Only runs that had not stopped before. {_TIMES}")
 _END: Final = Parameter("end", f"Only runs that started before. {_TIMES}")
 _CURSOR: Final = Parameter("cursor", "Of the page before.")
 _LIMIT: Final = Parameter("limit", "Most entries of a page.", int)
 _AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
 _AS_OF: Final = Parameter("as_of", "Only facts about this time or an earlier one.")
+_SOURCE: Final = Parameter("source", "Who writes.", required=True)
 _POINTS: Final = (_AS_AT, _AS_OF)
 _OF_SOURCE: Final = (_START, _END, Parameter("maxLevels", "How often to go from data to programs to data.", int))
 _RUN_PATH: Final = f"{NAMESPACE}/apps/{{a}}/{{type}}/{{p}}/runs/{{r}}"
@@ -281,7 +293,7 @@ ENDPOINTS: Final = (
     *(
         Endpoint(
             "POST", f"{STREAM.path}{path}", f"Record a write to a stream from outside{about}.", LINEAGE, event=_write,
-            urn=STREAM.urn, answer=_ANSWER, query=(Parameter("source", "Who writes."),), waits=path != "/async",
+            urn=STREAM.urn, answer=_ANSWER, query=(_SOURCE,), waits=path != "/async",
         )
         for path, about in (("", ""), ("/async", ", without waiting for the verdict"), ("/batch", ", as a batch"))
     ),

@@ -20,7 +20,7 @@ from ...schemas.events.base import text_fault
 from ...schemas.hashing import canonical_json
 from ...schemas.limits import MAX_ENTRIES, MAX_KEY_BYTES
 from ...schemas.untrusted import json_object
-from .facets import DOCUMENTATION, SCHEMA, Described, Side, columns_of, description_of, harmless, is_removal
+from .facets import DOCUMENTATION, SCHEMA, Described, Side, columns_of, description_of, is_removal
 
 PREFIX: Final = "openlineage."
 TIMES: Final = f"{PREFIX}times"
@@ -126,9 +126,9 @@ def facets_of(one: Described, at_ms: int) -> tuple[list[Facet], list[Omitted]]:
     Args:
         at_ms: when the event happened, milliseconds UTC.
     """
-    kept: list[Facet] = []
+    kept: dict[str, Facet] = {}
     omitted: list[Omitted] = []
-    for name, facet in [*one.facets.items(), *one.of_side.items()]:
+    for name, facet in [*one.facets.items(), *one.of_side]:
         try:
             found = _facet(one.side, name, facet, at_ms)
         except (ValueError, RecursionError):  # a number or text that JSON in UTF-8 cannot carry
@@ -136,12 +136,26 @@ def facets_of(one: Described, at_ms: int) -> tuple[list[Facet], list[Omitted]]:
             continue
         if found is None:
             continue
-        why = _why_not(found) if len(kept) < MOST_FACETS else "too-many"
-        if why is None:
-            kept.append(found)
-        else:
+        why = _why_not(found) if name in kept or len(kept) < MOST_FACETS else "too-many"
+        if why is not None:
             omitted.append(Omitted(name, why))
-    return kept, omitted
+            continue
+        if kept.get(name, found) != found:  # what a run says of the data as it had them is the nearer
+            omitted.append(Omitted(name, "twice"))
+        kept[name] = found
+    return list(kept.values()), omitted
+
+
+def together(said: Iterable[tuple[Side, Sequence[Facet]]]) -> list[Facet]:
+    """The facets of one entity that an event names several times.
+
+    Of data that a run reads and writes, what is said of them as written stands: what was read is gone by then.
+    """
+    told = list(said)
+    if len(told) == 1:
+        return list(told[0][1])
+    written = {facet.name for side, facets in told if side is not Side.INPUT for facet in facets}
+    return [facet for side, facets in told for facet in facets if side is not Side.INPUT or facet.name not in written]
 
 
 def bounded(facets: Sequence[Facet]) -> tuple[list[Facet], list[Omitted]]:
@@ -160,7 +174,7 @@ def _facet(side: Side, name: str, facet: Mapping[str, Any], at_ms: int) -> Facet
             return None
         return Facet(name, key or f"{PREFIX}{name}", None, at_ms)
     if key is None:
-        return Facet(name, f"{PREFIX}{name}", canonical_json(harmless(name, facet)).decode(), at_ms)
+        return Facet(name, f"{PREFIX}{name}", canonical_json(facet).decode(), at_ms)
     text = _schema_text(facet) if name == SCHEMA else description_of(facet)
     return None if text is None else Facet(name, key, text, at_ms, side is Side.INPUT)
 

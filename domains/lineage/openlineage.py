@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from ...schemas.errors import InvalidUrnError, MetajournalError
-from ...schemas.limits import MAX_ENTRIES
+from ...schemas.limits import MAX_ENTRIES, MAX_URN_BYTES
 from ...schemas.times import time_ms
 from ...schemas.urn import Urn
 from ...values import bounded, is_text, json_value
@@ -45,6 +45,11 @@ _MOST_FAULTS: Final = 20
 """Faults of an event that an error tells."""
 _RUN_KIND: Final = "run"
 _BLANKS: Final = re.compile(r"\s*")
+_TIME_WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?", re.ASCII)
+_SURELY_FITS: Final = 300
+"""Characters of ASCII of namespace and name that make no URN too long, three for each."""
+_MOST_SHOWN: Final = 200
+"""Characters of a name that is told."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -83,12 +88,19 @@ def read_events(lines: Iterable[str]) -> Iterator[Read]:
 
 
 def read_values(lines: Iterable[str]) -> Iterator[tuple[int, Any, str | None]]:
-    """The JSON values of a file as `read_events` takes it: number from 1, value, and why it is none (None: it is)."""
+    """The JSON values of a file as `read_events` takes it: number from 1, value, and why it is none (None: it is).
+
+    An event that names data by unusable names comes without these, and its number again with what was left out.
+    """
     for number, text in enumerate(_texts(lines), 1):
         try:
-            yield number, json_value(text) if isinstance(text, str) else text, None
+            value, left_out = without_unusable(json_value(text) if isinstance(text, str) else text)
         except ValueError as error:
             yield number, None, f"it is not JSON: {error}"
+            continue
+        yield number, value, None
+        for name in left_out:
+            yield number, None, f"the data {name!r} were left out: such a namespace and name make no valid URN"
 
 
 def _texts(lines: Iterable[str]) -> Iterator[Any]:
@@ -184,6 +196,52 @@ def facts_of_any(event: Any) -> list[Any]:
     return facts_of(event)
 
 
+def without_unusable(event: Any) -> tuple[Any, list[str]]:
+    """An event without the inputs and outputs that have namespace and name, but such as make no valid URN.
+
+    Senders name the root of a bucket by an empty name, for one; that must not lose what else the event says.
+
+    Returns:
+        The event, and of the data that were left out namespace and name, as text that is not too long.
+    """
+    left_out: dict[str, None] = {}
+    for side in ("inputs", "outputs"):
+        listed = event.get(side) if isinstance(event, Mapping) else None
+        if isinstance(listed, list) and not all(map(_is_usable, listed)):
+            left_out |= {_shown(data): None for data in listed if not _is_usable(data)}
+            event = {**event, side: [data for data in listed if _is_usable(data)]}
+    return event, [*left_out]
+
+
+def _is_usable(data: Any) -> bool:
+    """Whether data have a name that makes a URN, or lack one of the two: then the event is none."""
+    namespace, name = (data.get(key) if isinstance(data, Mapping) else None for key in ("namespace", "name"))
+    if not (isinstance(namespace, str) and isinstance(name, str)):
+        return True
+    if not (namespace and name):
+        return False
+    text = f"{namespace}{name}"
+    if len(text) <= _SURELY_FITS and text.isascii() and not namespace.startswith(OTHER_KINDS):
+        return True
+    try:
+        _named(namespace, name)
+    except InvalidUrnError:
+        return False
+    return True
+
+
+def _shown(data: Mapping[str, Any]) -> str:
+    text = f"{naming.without_credentials(data['namespace'])} {data['name']}".strip()
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def data_count(event: Any) -> int:
+    """How much an event has to be read for: the data that it names, each time that it names them."""
+    lists = [value.get(name) for value, name in ((event, "inputs"), (event, "outputs"), (_facet(event), "accesses"))
+             if isinstance(value, Mapping)]  # fmt: skip
+    return sum(len(listed) for listed in lists if isinstance(listed, list))
+
+
 def run_of(event: Mapping[str, Any]) -> Urn:
     """The run that a run event is about.
 
@@ -195,12 +253,17 @@ def run_of(event: Mapping[str, Any]) -> Urn:
 
 
 def event_time_ms(event: Any) -> int:
-    """When an event happened. Raises: NoRunEventError: its eventTime is missing or invalid."""
+    """When an event happened; a time without a zone, as earlier senders write it, is UTC.
+
+    Raises:
+        NoRunEventError: its eventTime is missing or invalid.
+    """
     text = _text(event, "eventTime")
+    upper = text.upper()  # RFC 3339 takes `t` and `z`, too
     try:
-        return time_ms(text, zone_required=True)
+        return time_ms(f"{upper}Z" if _TIME_WITHOUT_ZONE.fullmatch(upper) else upper, zone_required=True)
     except ValueError:
-        raise NoRunEventError(f"eventTime is not a time with a zone: {text[:80]!r}.") from None
+        raise NoRunEventError(f"eventTime is not a date and time of ISO 8601: {text[:80]!r}.") from None
 
 
 def _checked(facts: list[Any]) -> list[Any]:
@@ -264,9 +327,14 @@ def _canonical(run_id: str) -> str:
     return run_id if match is None else str(UUID(run_id.lower()))
 
 
-@lru_cache(maxsize=_NAMES)
 def data_of(namespace: str, name: str) -> Urn:
     """The URN of a dataset; events name the same ones again and again. Raises: InvalidUrnError."""
+    is_remembered = len(namespace) <= MAX_URN_BYTES  # a longer one may be short without its query
+    return _known_data(namespace, name) if is_remembered else naming.data(namespace, name)
+
+
+@lru_cache(maxsize=_NAMES)
+def _known_data(namespace: str, name: str) -> Urn:
     return naming.data(namespace, name)
 
 
@@ -291,8 +359,13 @@ def _facet(event: Any) -> Mapping[str, Any]:
 def _data(event: Mapping[str, Any], side: str) -> Iterator[Urn]:
     for dataset_fields in _listed(event, side):
         namespace, name = _text(dataset_fields, "namespace"), _text(dataset_fields, "name")
-        kind = namespace.removeprefix(OTHER_KINDS)
-        yield data_of(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
+        yield _named(namespace, name)
+
+
+def _named(namespace: str, name: str) -> Urn:
+    """The URN of data. Raises: InvalidUrnError."""
+    kind = namespace.removeprefix(OTHER_KINDS)
+    return data_of(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
 
 
 def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:

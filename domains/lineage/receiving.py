@@ -24,10 +24,18 @@ from ...schemas.errors import (
     UnavailableError,
 )
 from ...schemas.urn import Urn
-from .facets import Side, described, described_run, undescribed
+from .facets import Described, Side, described, described_run, text_of, undescribed
 from .keeping import Keeper
-from .kept import MOST_FACETS, Facet, Omitted, bounded, facets_of
-from .openlineage import NoRunEventError, event_time_ms, facts_of_any, run_of
+from .kept import MOST_FACETS, Facet, Omitted, bounded, facets_of, together
+from .openlineage import (
+    NoRunEventError,
+    data_count,
+    event_time_ms,
+    facts_of_any,
+    job_of,
+    run_of,
+    without_unusable,
+)
 
 _log = logging.getLogger("metajournal.gateway")
 MOST_EVENTS: Final = 10_000
@@ -39,8 +47,13 @@ _MOST_WAITING: Final = 1_000
 _SPARE_S: Final = 0.2
 """Seconds before the deadline at which a batch stops, so that it is answered."""
 _NO_RIGHT: Final = "no-right"
+_NOT_A_NAME: Final = "not-a-name"
 _NO_DATASET: Final = "no-dataset"
 """Reason of facets of data of another kind, as our own export names them."""
+_FEW: Final = 300
+"""Data of an event that are read on the loop; more would keep it from everything else."""
+_OWN_KINDS: Final = ("run", "program")
+"""Kinds of what an event is about, run and job; all others are its data."""
 _RETRIABLE: Final = (UnavailableError, OutcomeUnknownError, QueueFullError)
 
 
@@ -51,13 +64,14 @@ class Received(NamedTuple):
         at_ms: when it happened, milliseconds UTC.
         facts: of lineage.
         facets: by entity: what is kept of it.
-        omitted: by entity: facets that are not kept.
+        omitted: by entity, or by namespace and name of data that make no URN: facets that are not kept; of such data
+            one without a name.
     """
 
     at_ms: int
     facts: Sequence[Any]
     facets: Mapping[Urn, list[Facet]]
-    omitted: Mapping[Urn, list[Omitted]]
+    omitted: Mapping[str, list[Omitted]]
 
 
 class _Receiver:
@@ -87,33 +101,61 @@ _HINT: Final = "Send a RunEvent, DatasetEvent or JobEvent of OpenLineage; eventT
 
 
 def _read(event: Any, request: Request) -> Received:
+    _require_early(event, request)
+    event, unusable = without_unusable(event)
     facts, at_ms = facts_of_any(event), event_time_ms(event)
     is_run = "run" in event
-    about = list(described(event))
-    runs = {fact.entity for fact in facts} | ({run_of(event)} if is_run else set())
+    runs = {Urn.parse(fact.entity) for fact in facts}
     for run in runs:
-        _require(request, LINEAGE, Urn.parse(run))
-    if not runs:
-        for one in about:
-            if one.side in (Side.DATASET, Side.JOB):
-                _require(request, WRITE, one.entity)
-    facets: dict[Urn, list[Facet]] = {}
-    omitted: dict[Urn, list[Omitted]] = {}
-    for one in [*about, *([described_run(event)] if is_run else [])]:
+        _require(request, LINEAGE, run)
+    about: list[Described] = []
+    for one in described(event):
+        if one.side in (Side.DATASET, Side.JOB) and not (runs or is_run):
+            _require(request, WRITE, one.entity)
+        about.append(one)
+    facets, omitted = _facets([*about, *([described_run(event)] if is_run else [])], at_ms, request)
+    for entity, names in undescribed(event):
+        omitted.setdefault(entity, []).extend(Omitted(name, _NO_DATASET) for name in names)
+    omitted.update((shown, [Omitted("", _NOT_A_NAME)]) for shown in unusable)
+    return Received(at_ms, facts, facets, omitted)
+
+
+def _require_early(event: Any, request: Request) -> None:
+    """Ask for the rights that an event's own names tell, before its data are read: these may be thousands.
+
+    Raises:
+        NoRunEventError, InvalidUrnError: a name of the run or job is missing, or makes no URN.
+        ForbiddenError: the right is missing.
+    """
+    if not isinstance(event, Mapping):
+        return
+    if "run" in event:
+        _require(request, LINEAGE, run_of(event))
+    elif "dataset" not in event and data_count(event) and not request.rights.anywhere(LINEAGE):
+        job = event.get("job")  # the number of its run follows from all of its data
+        raise request.refusal(LINEAGE, job_of(text_of(job, "namespace"), text_of(job, "name")))
+
+
+def _facets(
+    about: Sequence[Described], at_ms: int, request: Request
+) -> tuple[dict[Urn, list[Facet]], dict[str, list[Omitted]]]:
+    """By entity the facets that are kept, and those that are not."""
+    said: dict[Urn, list[tuple[Side, list[Facet]]]] = {}
+    omitted: dict[str, list[Omitted]] = {}
+    for one in about:
         kept, left_out = facets_of(one, at_ms)
         if one.side is not Side.RUN and kept and not request.may(WRITE, one.entity):
             kept, left_out = [], [*left_out, *(Omitted(facet.name, _NO_RIGHT) for facet in kept)]
         if kept:
-            facets.setdefault(one.entity, []).extend(kept)
+            said.setdefault(one.entity, []).append((one.side, kept))
         if left_out:
             omitted.setdefault(one.entity, []).extend(left_out)
-    for entity, said in facets.items():
-        if len(said) > MOST_FACETS:  # an event may name its data several times
-            facets[entity], left_out = bounded(said)
+    facets = {entity: together(of_entity) for entity, of_entity in said.items()}
+    for entity, of_entity in facets.items():
+        if len(of_entity) > MOST_FACETS:  # an event may name its data several times
+            facets[entity], left_out = bounded(of_entity)
             omitted.setdefault(entity, []).extend(left_out)
-    for entity, names in undescribed(event):
-        omitted.setdefault(entity, []).extend(Omitted(name, _NO_DATASET) for name in names)
-    return Received(at_ms, facts, facets, omitted)
+    return facets, omitted
 
 
 def _require(request: Request, action: str, urn: Urn) -> None:
@@ -121,10 +163,12 @@ def _require(request: Request, action: str, urn: Urn) -> None:
         raise request.refusal(action, urn)
 
 
-async def _kept(sends: Sends, request: Request, received: Received, keeper: Keeper) -> dict[Urn, list[Omitted]]:
+async def _kept(sends: Sends, request: Request, received: Received, keeper: Keeper) -> dict[str, list[Omitted]]:
     """Have all of an event in the journal; gives the facets that are not kept.
 
-    The run comes last: its facts make it an entity, and change it.
+    1. The facts: they make the run an entity, and change it.
+    2. The facets of run and job.
+    3. Those of the data, which may be thousands, so that some may not be written in time.
     """
     omitted = {entity: list(left_out) for entity, left_out in received.omitted.items()}
 
@@ -134,19 +178,17 @@ async def _kept(sends: Sends, request: Request, received: Received, keeper: Keep
             omitted.setdefault(entity, []).extend(left_out)
 
     new = [entity for entity, facets in received.facets.items() if keeper.has_news(request, entity, facets)]
-    for aggregate in dict.fromkeys(entity.aggregate for entity in new):
+    own = [entity for entity in new if entity.kind in _OWN_KINDS]
+    for aggregate in dict.fromkeys(entity.aggregate for entity in own):
         await sends.follow(aggregate)
-    if not new:
-        await sends.send_all(received.facts, event_time=received.at_ms)
-        return omitted
+    await sends.send_all(received.facts, event_time=received.at_ms)
     async with asyncio.TaskGroup() as tasks:
+        for entity in sorted(own, key=lambda one: _OWN_KINDS.index(one.kind)):
+            tasks.create_task(keep(entity))
         for entity in new:
-            if entity.kind != "run":
+            if entity.kind not in _OWN_KINDS:
+                await sends.follow(entity.aggregate)
                 tasks.create_task(keep(entity))
-        await sends.send_all(received.facts, event_time=received.at_ms)
-    for entity in new:
-        if entity.kind == "run":
-            await keep(entity)
     return omitted
 
 
@@ -160,9 +202,10 @@ async def _receive(sends: Sends, request: Request) -> Answer:
     return Answer({"ok": True, "omitted": _omitted(omitted)})
 
 
-async def _received(sends: Sends, request: Request, event: Any, receiver: _Receiver) -> dict[Urn, list[Omitted]]:
+async def _received(sends: Sends, request: Request, event: Any, receiver: _Receiver) -> dict[str, list[Omitted]]:
     """Raises: MetajournalError: not all of it is in the journal."""
-    received = read(event, request)
+    is_large = data_count(event) > _FEW
+    received = await asyncio.to_thread(read, event, request) if is_large else read(event, request)
     try:
         return await _kept(sends, request, received, receiver.keeper)
     except ExceptionGroup as group:
@@ -179,7 +222,7 @@ def _taken(sends: Sends) -> _Receiver:
     return receiver
 
 
-def _omitted(omitted: Mapping[Urn, Sequence[Omitted]]) -> list[dict[str, str]]:
+def _omitted(omitted: Mapping[str, Sequence[Omitted]]) -> list[dict[str, str]]:
     return [
         {"entity": str(entity), "facet": one.name, "reason": one.reason}
         for entity, left_out in omitted.items()
@@ -202,8 +245,8 @@ async def _receive_batch(sends: Sends, request: Request) -> Answer:
         for index, error in failures
     ]
     retriable = sum(isinstance(error, _RETRIABLE) for _, error in failures)
-    if events and retriable == len(events):
-        raise failures[0][1]  # nothing is in the journal: as for a single event
+    if retriable and len(failures) == len(events):  # nothing is in the journal: as for a single event
+        raise next(error for _, error in failures if isinstance(error, _RETRIABLE))
     summary = {
         "received": len(events), "successful": len(events) - len(failed), "failed": len(failed),
         "retriable": retriable, "non_retriable": len(failed) - retriable,

@@ -1,13 +1,15 @@
 """What this process knows to stand of facets, or not to be kept, so that those that say it again are not looked up nor
 sent.
 
-Bounded; what it has forgotten is looked up again. It holds digests, never texts.
+Bounded; what it has forgotten is looked up again, and so is, once a minute, the latest of each facet: its entity may
+have been deleted and registered again, or the property removed. It holds digests, never texts.
 """
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -16,6 +18,8 @@ from .kept import Facet, Omitted, Stood, latest
 
 MOST: Final = 100_000
 """Most facets that are remembered."""
+GOOD_S: Final = 60.0
+"""Seconds for which a facet that was found in place counts as being there."""
 
 
 class Compared(NamedTuple):
@@ -35,10 +39,13 @@ class Remembered:
 
     Args:
         most: how many.
+        clock: seconds of a clock that never goes back.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
+        self._clock = clock
+        self._seen_s: dict[bytes, float] = {}
         self._stood: OrderedDict[bytes, Stood] = OrderedDict()
         self._refused: dict[bytes, str] = {}
 
@@ -65,8 +72,10 @@ class Remembered:
             self._stood[key] = one._replace(standing=max(known.standing, one.standing))
             if refused is None:
                 self._refused.pop(key, None)
+                self._seen_s[key] = self._clock()
             else:
                 self._refused[key] = refused
+                self._seen_s.pop(key, None)
             if len(self._stood) > self._most:
                 self._forget(next(iter(self._stood)))
 
@@ -78,10 +87,15 @@ class Remembered:
     def _forget(self, key: bytes) -> None:
         self._stood.pop(key, None)
         self._refused.pop(key, None)
+        self._seen_s.pop(key, None)
 
     def _is_news(self, key: bytes, facet: Facet) -> bool:
         known = self._stood.get(key)
         if known is None or not known.has(facet):
+            return True
+        seen_s = self._seen_s.get(key)
+        is_old = seen_s is not None and self._clock() - seen_s >= GOOD_S
+        if is_old and facet.standing >= known.standing:  # an earlier one would stand before what was said again
             return True
         self._stood[key] = known._replace(standing=max(known.standing, facet.standing))
         self._stood.move_to_end(key)

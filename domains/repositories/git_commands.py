@@ -24,6 +24,10 @@ _TELL_S: Final = 1.0
 @click.option("--branch", "branches", metavar="NAME", multiple=True, help="Only this branch of git; may be repeated.")
 @click.option("--storage", metavar="URL", help="Where the objects' bytes lie (default: the git repository).")
 @click.option("--omit-paths", is_flag=True, help="Leave out paths that a repository cannot have, instead of refusing.")
+@click.option(
+    "--other-history", "other", is_flag=True,
+    help="Also into a repository whose commits came from another git history.",
+)  # fmt: skip
 @click.option("--dry-run", "dry", is_flag=True, help="Show what would be imported, and send nothing.")
 @click.option("--actor", metavar="NAME", help="Who is making the change.")
 @click.option(
@@ -34,7 +38,7 @@ _TELL_S: Final = 1.0
 @options
 def import_git(
     given: Options, /, path: Path, repository: str | None, branches: tuple[str, ...], storage: str | None,
-    omit_paths: bool, dry: bool, actor: str | None, timeout_s: float, as_json: bool,
+    omit_paths: bool, other: bool, dry: bool, actor: str | None, timeout_s: float, as_json: bool,
 ) -> int:  # fmt: skip
     """Import the history of a git repository: its local branches with all their commits.
 
@@ -51,14 +55,14 @@ def import_git(
     from .questions import check_repository
 
     began = time.monotonic()
-    name = check_repository(repository or repository_name(path))
+    name = check_repository(repository_name(path) if repository is None else repository)
     lines = _Lines(name, silent=as_json)
     with History(path) as history:
         wanted = chosen(history, branches)
         with given.journal() as journal:
             job = GitImport(
                 journal, history, name, wanted, storage=storage or path.resolve().as_uri(),
-                actor=actor, omits_paths=omit_paths, timeout_s=timeout_s, tell=lines.tell,
+                actor=actor, omits_paths=omit_paths, other_history=other, timeout_s=timeout_s, tell=lines.tell,
             )  # fmt: skip
             done = job.foresee() if dry else job.run()
     lines.end()

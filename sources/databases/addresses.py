@@ -24,6 +24,7 @@ from ...schemas.masking import MASK, scrubbed
 from ..source import SourceError, SourceUnavailableError
 from . import postgres_catalog
 from .inspecting import connected, schemas_of, tables_of
+from .queries import database_of, secrets_of, server_of
 from .reflected import Table, Unread
 
 FILES: Final = frozenset({"sqlite", "duckdb"})
@@ -87,7 +88,7 @@ class Address:
         """Read an address of SQLAlchemy.
 
         Raises:
-            InputError: it is not valid.
+            InputError: it is not valid, or does not say which server it is, and no namespace is given.
         """
         try:
             url = make_url(text)
@@ -101,10 +102,9 @@ class Address:
             url = url.set(drivername=_driver_of_postgres())
         if dialect in FILES:
             return cls._file(url, dialect, namespace)
-        host = url.host or _socket_host(url)
         scheme = SCHEMES.get(dialect, dialect)
-        whole = namespace_of(namespace) if namespace else server(scheme, host, url.port)
-        return cls(whole, url.database or url.username or "default", dialect, url)
+        whole = namespace_of(namespace) if namespace else server(scheme, *server_of(url))
+        return cls(whole, database_of(url) or url.username or "default", dialect, url)
 
     @classmethod
     def _file(cls, url: Any, dialect: str, namespace: str | None) -> Address:
@@ -123,6 +123,11 @@ class Address:
     def has_schemas(self) -> bool:
         """Whether a table's name has three parts, the database first."""
         return self.dialect not in TWO_PARTS
+
+    @property
+    def only_schema(self) -> str | None:
+        """The database that is named on a server whose databases are schemas, the only one read; None: all are."""
+        return None if self.has_schemas or self.dialect == "sqlite" else database_of(self._url)
 
     @contextmanager
     def opened(self) -> Iterator[Reader]:
@@ -153,8 +158,8 @@ class Address:
             with connected(engine) as connection:
                 default = inspect(connection).default_schema_name
                 schemas = schemas_of(connection)
-                if not self.has_schemas and self.dialect != "sqlite" and self._url.database:
-                    schemas = [name for name in schemas if name == self._url.database]
+                if (only := self.only_schema) is not None:
+                    schemas = [name for name in schemas if name == only]
                 of = tables_of
                 if self.dialect == "postgresql":
                     default, of = "public", postgres_catalog.tables_of
@@ -199,9 +204,9 @@ class Address:
         raise SourceUnavailableError(f"The database at {self.namespace} cannot be read completely: {shown}") from None
 
     def scrubbed(self, text: str) -> str:
-        """A driver's text without the password, encoded or not."""
-        secret = self._url.password
-        return text if not secret else scrubbed(text, {str(secret), quote(str(secret)), quote(str(secret), safe="")})
+        """A driver's text without the passwords, encoded or not."""
+        secrets = sorted(secrets_of(self._url), key=len, reverse=True)  # one may be the beginning of another
+        return scrubbed(text, [way for each in secrets for way in (each, quote(each), quote(each, safe=""))])
 
     def _without_driver(self) -> SourceError:
         package = _DRIVERS.get(self.dialect, f"a SQLAlchemy dialect for {self.dialect}")
@@ -225,12 +230,6 @@ def _driver_of_postgres() -> str:
     from importlib.util import find_spec
 
     return "postgresql+psycopg" if find_spec("psycopg") else "postgresql"
-
-
-def _socket_host(url: Any) -> str | None:
-    """The host of a query's `host`, unless that is a folder with a socket."""
-    host = url.query.get("host")
-    return host if isinstance(host, str) and not host.startswith("/") else None
 
 
 def _no_address() -> InputError:

@@ -33,6 +33,7 @@ class Table(NamedTuple):
         schema: its schema; None if the database has none.
         kind: `table`, `view` or `materialized view`.
         definition: SQL of a view; None: not known.
+        unread: which of the fields could not be read.
     """
 
     schema: str | None
@@ -43,10 +44,11 @@ class Table(NamedTuple):
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     definition: str | None = None
+    unread: frozenset[str] = frozenset()
 
 
 class Unread(NamedTuple):
-    """A schema or table that could not be read, and why."""
+    """A schema or table that could not be read, or not completely, and why."""
 
     name: str
     why: str

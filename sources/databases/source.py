@@ -14,6 +14,7 @@ from ...domains.catalog.naming import data, table_name
 from ...schemas.errors import InvalidUrnError
 from ...schemas.urn import Urn
 from ..found import Found, Problem, Progress
+from ..plan import RUN
 from ..source import Identity, SourceError, Tell, checked_id, id_of
 from .addresses import Address
 from .reflected import TABLE, Table, Unread
@@ -22,6 +23,13 @@ from .views import MadeOf, made_of
 KIND: Final = "databases"
 PREFIX: Final = "database."
 _TELL_EVERY: Final = 500
+_KEPT: Final[Mapping[str, tuple[str, ...]]] = {
+    "primary_key": ("primary_key",),
+    "foreign_keys": ("foreign_key.*",),
+    "comment": ("description",),
+    "definition": ("sql", "upstream.*", RUN),
+}
+"""By field of a table that could not be read what stays as it was."""
 
 
 class Databases:
@@ -64,10 +72,10 @@ class Databases:
         if not name:  # the database itself, or nothing of it
             return name is not None
         if properties.get(f"{PREFIX}type") == "schema":
-            return self._is_wanted(name)
+            return self._is_read(name)
         known = properties.get(f"{PREFIX}schema")
-        schema = name.partition(".")[0] if known is None else self._names.own(known)
-        return self._is_wanted(schema) and not self._is_left_out(schema, name.removeprefix(f"{schema}."))
+        schema = self._names.schema_in(name) if known is None else self._names.own(known)
+        return self._is_read(schema) and not self._is_left_out(schema, name.removeprefix(f"{schema}."))
 
     def read(self, tell: Tell) -> Iterator[Found | Problem]:
         """As `Source.read`."""
@@ -80,7 +88,7 @@ class Databases:
                     yield Found(names.urn(schema), properties={"type": "schema"})
                 for table in reader.tables(schema, lambda name, schema=schema: not self._is_left_out(schema, name)):  # type: ignore[misc]
                     if isinstance(table, Unread):
-                        yield Problem(table.name, table.why)
+                        yield Problem(table.name[:200], self._address.scrubbed(table.why))
                         continue
                     tables[schema, table.name] = table
                     if len(tables) % _TELL_EVERY == 0:
@@ -111,6 +119,10 @@ class Databases:
             )
         return wanted
 
+    def _is_read(self, schema: str) -> bool:
+        """Whether the address and the options select a schema."""
+        return self._address.only_schema in (None, schema) and self._is_wanted(schema)
+
     def _is_wanted(self, schema: str) -> bool:
         if any(fnmatchcase(schema, pattern) for pattern in self._exclude):
             return False
@@ -126,6 +138,7 @@ class _Names:
     def __init__(self, address: Address, database: str) -> None:
         self._namespace = address.namespace
         self._database = database if address.has_schemas else None
+        self._only_schema = address.only_schema
         self._whole = database
 
     def of(self, *name: str) -> str:
@@ -143,8 +156,13 @@ class _Names:
         if entity == self.urn():
             return ""
         if self._database is None:
-            return entity.name
+            is_other = self._only_schema is not None and not entity.name.startswith(f"{self._only_schema}.")
+            return None if is_other else entity.name
         return self.own(entity.name) if entity.name.startswith(f"{self._database}.") else None
+
+    def schema_in(self, name: str) -> str:
+        """The schema of a name without the database's, as far as that alone says it."""
+        return self._only_schema or name.partition(".")[0]
 
     def own(self, name: str) -> str:
         """A name without the database's."""
@@ -177,6 +195,7 @@ class _Describing:
                 name: tuple(sorted(f"{self._names.of(*of)}.{column}" for of, column in sources))
                 for name, sources in made.columns.items()
             },
+            keeps=frozenset(key for field in table.unread for key in _KEPT[field]),
         )  # fmt: skip
 
     def _properties(self, table: Table) -> Iterator[tuple[str, str]]:

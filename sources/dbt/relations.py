@@ -57,6 +57,11 @@ class Relations:
         database = None if self._two_parts else text_of(node.get("database"))
         return table_name(database, text_of(node.get("schema")))
 
+    @property
+    def schemas(self) -> frozenset[str]:
+        """The schemas of all data, with their database."""
+        return frozenset(self.schema_name(self.nodes[name]) for name in self.urns)
+
     def upstreams(self, name: str) -> frozenset[Urn]:
         """The data that a node reads."""
         made: set[Urn] = set()

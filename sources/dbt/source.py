@@ -20,13 +20,15 @@ from ...schemas.limits import MAX_ENTRIES
 from ...schemas.times import time_ms
 from ...schemas.urn import Urn
 from ..found import Found, Past, Problem, Progress
-from ..source import Identity, Tell, checked_id, id_of
+from ..source import Identity, SourceError, Tell, checked_id, id_of
 from .artifacts import Artifacts, mapping, read_artifacts, text_of
 from .profiles import checked_namespace, namespace
 from .relations import Node, Relations, description_of, owner_of, properties_of, schema_of, tags_of
 
 KIND: Final = "dbt"
 PREFIX: Final = "dbt."
+_PROJECT: Final = "dbt://"
+"""Beginning of the namespace of what is no data of the database; the project's name follows."""
 MODEL: Final = "model"
 """The last part of the program that makes a model's data."""
 _MAKING: Final = frozenset({"run", "build", "seed", "snapshot", "retry", "clone"})
@@ -63,6 +65,10 @@ class Dbt:
         self.identity = Identity(KIND, checked_id(own), PREFIX)
         self._system = ""
         """The database's name in lineage, of the latest read."""
+        self._schemas: frozenset[str] = frozenset()
+        """The schemas that the manifest names, of the latest read."""
+        self._projects: frozenset[str] = frozenset()
+        """The project and the packages in it, of the latest read."""
 
     @property
     def systems(self) -> tuple[Urn, ...]:
@@ -72,8 +78,19 @@ class Dbt:
     lists_all: Final = True
 
     def selects(self, entity: Urn, properties: Mapping[str, str]) -> bool:
-        """As `Source.selects`: of the database that the project is in now, or of the project itself."""
-        return entity.parts[0] == self._system or entity.parts[0].startswith("dbt://")
+        """As `Source.selects`: in the project's database and a schema that the manifest names, or of the project.
+
+        What is in another schema may belong to another target, `dbt_alice`, whose manifest was read before.
+        """
+        namespace, name = entity.parts[0], entity.name
+        if namespace.startswith(_PROJECT):
+            return namespace.removeprefix(_PROJECT) in self._projects
+        if namespace != self._system:
+            return False
+        known = properties.get(f"{PREFIX}schema")
+        if known is not None:
+            return known in self._schemas
+        return any(name.startswith(f"{schema}.") or not schema for schema in self._schemas)
 
     def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
         """As `Source.read`."""
@@ -83,7 +100,15 @@ class Dbt:
             artifacts, self._folder, self._environ, profiles=self._profiles, target=self._target
         )
         self._system = namespace_of(system)
-        project = _Project(artifacts, Relations(artifacts.manifest, system, artifacts.adapter))
+        relations = Relations(artifacts.manifest, system, artifacts.adapter)
+        if not relations.urns and not relations.problems:
+            raise SourceError(
+                f"{self._folder / 'manifest.json'} contains no model, seed, snapshot or source; nothing was changed.",
+                code="source-unreadable",
+                hint="Run `dbt parse` in the right project. To drop the last model, delete its entity.",
+            )
+        project = _Project(artifacts, relations)
+        self._schemas, self._projects = relations.schemas, project.packages
         yield from project.relations.problems
         for done, found in enumerate(project.found()):
             if done % _TELL_EVERY == 0:
@@ -116,6 +141,12 @@ class _Project:
             if node.get("resource_type") == "test":
                 for tested in relations.tested(node):
                     self._tests.setdefault(tested, []).append(node)
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The names of the project and of the packages that its nodes and exposures come from."""
+        every = [*self.relations.nodes.values(), *mapping(self._artifacts.manifest, "exposures").values()]
+        return frozenset({self._artifacts.project, *(text_of(mapping(node).get("package_name")) for node in every)})
 
     def found(self) -> Iterator[Found | Problem]:
         """The data, models before sources, which may be the same table; then the exposures."""
@@ -169,7 +200,7 @@ class _Project:
         plain["owner"] = owner_of({"owner": exposure.get("owner")}, None)
         project = text_of(exposure.get("package_name")) or self._artifacts.project
         try:
-            urn = data(f"dbt://{project}", f"exposure.{own}")
+            urn = data(f"{_PROJECT}{project}", f"exposure.{own}")
         except InvalidUrnError as error:
             return Problem(name[:200], error.message)
         return Found(

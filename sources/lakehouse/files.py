@@ -24,6 +24,7 @@ from .types import of_arrow
 SAMPLE_BYTES: Final = 65_536
 """Number of bytes read of a CSV file, uncompressed."""
 _DELIMITERS: Final = ",;\t|"
+_BLANK_LINES: Final = re.compile(r"\s*\n")
 _NUMBER: Final = re.compile(r"\s*[+-]?\d[\d.,:T -]*\s*")
 
 
@@ -63,6 +64,8 @@ def of_csv(store: fs.FileSystem, file: DataFile) -> Contents:
     is_whole = len(read) <= SAMPLE_BYTES
     text = _decoded(read[:SAMPLE_BYTES])
     sample = text if is_whole else _whole_records(text)
+    if (blank := _BLANK_LINES.match(sample)) is not None:  # they are neither header nor rows
+        sample = sample[blank.end() :]
     first = sample.partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
     if not first.strip():

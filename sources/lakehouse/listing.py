@@ -1,11 +1,13 @@
 """Lists a lakehouse folder by folder and says what each is: a table with a log of its own, or data files.
 
 Below a Delta or Iceberg table nothing is listed. Hidden and temporary files are left out: names that begin with `_` or
-`.` (but `_column=value`), and those that copies in progress have.
+`.` (but `_column=value`), and those that copies in progress have. A link to nothing, and a folder with nothing in it,
+may stand for a disk that is not mounted: what was known below them is not gone.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -35,8 +37,9 @@ _TEMPORARY: Final = re.compile(r".*(\.crc|\.tmp|\.temp|\.inprogress|\.pending|\.
 _HIVE: Final = re.compile(r"([^/=]+)=([^/]*)")
 BESIDE: Final = 16
 """Requests to a store at a time."""
+_LINK: Final = "it is a link to something that does not exist"
 _Entries = dict[str, Any]
-"""pyarrow's `FileInfo` of each entry of a folder, by its name."""
+"""pyarrow's `FileInfo` of each entry of a folder, by its name; None: a link to something that does not exist."""
 
 
 class DataFile(NamedTuple):
@@ -99,6 +102,8 @@ class Listing:
         self.logged: list[Logged] = []
         self.unsure: list[str] = []
         """Folders of which a part could not be listed."""
+        self.empty: set[str] = set()
+        """Folders with nothing in them."""
         self._place = place
         self._store = store
         self._exclude = tuple(exclude)
@@ -128,6 +133,7 @@ class Listing:
         try:
             infos = self._store.get_file_info(fs.FileSelector(folder or "", recursive=False))
             entries = {info.base_name: info for info in infos}  # a name that is not UTF-8 is an error, too
+            entries |= dict.fromkeys(self._broken_links(folder) - entries.keys())  # which pyarrow omits
         except (OSError, ValueError) as error:
             if is_root or self._place.is_broken(error):
                 self._place.fail(error)
@@ -146,6 +152,14 @@ class Listing:
             self.problems.append(entries)
             self.unsure.append(folder)
             return
+        if not entries:
+            self.empty.add(folder)
+            return
+        for name in (_LOG, _METADATA):
+            if _is_broken_link(name, entries) and not self._is_left_out(f"{folder}/{name}"):
+                self._note_broken_link(folder, name)
+                self.unsure.append(folder)  # whether it is a table is not known
+                return
         if _is_folder(entries.get(_LOG)):
             self.logged.append(Logged(folder, DELTA))
             return
@@ -155,11 +169,13 @@ class Listing:
                 self.logged.append(Logged(folder, ICEBERG, files))
             if files or files is None:
                 return
-        for name, info in sorted(entries.items()):
-            path = info.path.rstrip("/")
+        for name, info in sorted(entries.items(), key=_name_of):
+            path = f"{folder}/{name}" if info is None else info.path.rstrip("/")
             if _is_hidden(name) or self._is_left_out(path):
                 continue
-            if info.type == fs.FileType.Directory:
+            if info is None:
+                self._note_broken_link(folder, name)
+            elif info.type == fs.FileType.Directory:
                 if not self._is_loop(path):
                     yield path
             elif info.type == fs.FileType.File and (kind := format_of(name)):
@@ -175,13 +191,17 @@ class Listing:
             self.problems.append(entries)
             self.unsure.append(folder.rpartition("/")[0])
             return None
-        files = {name: info for name, info in entries.items() if info.type == fs.FileType.File}
+        broken = [name for name in entries if _is_broken_link(name, entries) and _is_of_iceberg(name)]
+        if broken:
+            for name in broken:
+                self._note_broken_link(folder, name)
+            self.unsure.append(folder.rpartition("/")[0])
+            return None
+        files = {name: info for name, info in entries.items() if _is_file(info)}
         if not any(map(_ICEBERG_FILE.fullmatch, files)):
             return ()
         return tuple(
-            DataFile(info.path, info.size or 0, info.mtime)
-            for name, info in files.items()
-            if name == HINT or _ICEBERG_FILE.fullmatch(name)
+            DataFile(info.path, info.size or 0, info.mtime) for name, info in files.items() if _is_of_iceberg(name)
         )
 
     def _add(self, file: DataFile, kind: str) -> None:
@@ -199,6 +219,19 @@ class Listing:
         below = self.below(path)
         return any(fnmatchcase(below, pattern) for pattern in self._exclude)
 
+    def _broken_links(self, folder: str) -> set[str]:
+        """The names of links in a folder of this machine that lead to nothing."""
+        if not self._place.is_local:
+            return set()
+        with os.scandir(folder or "/") as entries:
+            return {entry.name for entry in entries if entry.is_symlink() and not Path(entry.path).exists()}
+
+    def _note_broken_link(self, folder: str, name: str) -> None:
+        """What it led to may be a file of this folder, or a folder of any tables."""
+        path = f"{folder}/{name}".encode("utf-8", "replace").decode()
+        self.problems.append(Problem(self.below(path)[:200], _LINK))
+        self.unsure.append(folder if format_of(name) else path)
+
     def _is_loop(self, path: str) -> bool:
         """Whether a folder is a link to one that it stands in."""
         if not self._place.is_local:
@@ -207,8 +240,8 @@ class Listing:
         return own.is_symlink() and own.resolve() in {parent.resolve() for parent in own.parents}
 
     def is_unsure(self, folder: str) -> bool:
-        """Whether some of what is below a folder could not be listed."""
-        return any(unread == folder or unread.startswith(f"{folder}/" if folder else "") for unread in self.unsure)
+        """Whether some of the files of a folder and its partitions could not be listed."""
+        return any(folder in (unread, split(unread, self._place.path)[0]) for unread in self.unsure)
 
 
 def format_of(name: str) -> str | None:
@@ -234,8 +267,24 @@ def split(folder: str, root: str = "") -> tuple[str, list[tuple[str, str]]]:
     return folder, partitions
 
 
+def _name_of(entry: tuple[str, Any]) -> str:
+    return entry[0]
+
+
+def _is_broken_link(name: str, entries: _Entries) -> bool:
+    return name in entries and entries[name] is None
+
+
+def _is_of_iceberg(name: str) -> bool:
+    return name == HINT or _ICEBERG_FILE.fullmatch(name) is not None
+
+
 def _is_folder(info: fs.FileInfo | None) -> bool:
     return info is not None and info.type == fs.FileType.Directory
+
+
+def _is_file(info: fs.FileInfo | None) -> bool:
+    return info is not None and info.type == fs.FileType.File
 
 
 def _is_hidden(name: str) -> bool:

@@ -65,6 +65,8 @@ class Lakehouse:
         self._exclude = tuple(exclude)
         own = id_of(f"{self._place.namespace.replace('://', '-')}-{self._place.path}") if id is None else id
         self.identity = Identity(KIND, checked_id(own), PREFIX)
+        self._empty: set[str] = set()
+        """Of the latest read."""
 
     @property
     def systems(self) -> tuple[Urn, ...]:
@@ -72,7 +74,7 @@ class Lakehouse:
         return (self._place.urn_of(self._place.path),)
 
     def selects(self, entity: Urn, properties: Mapping[str, str]) -> bool:
-        """As `Source.selects`: a path of this place, and neither it nor a folder above it is left out."""
+        """As `Source.selects`: a path of this place, and neither it nor a folder above it is left out or empty."""
         if entity.parts[0] != self._place.namespace:
             return False
         root, path = self._place.path, "" if entity.name == "/" else entity.name
@@ -81,7 +83,9 @@ class Lakehouse:
         if root and not path.startswith(f"{root.rstrip('/')}/"):
             return False
         parts = path.removeprefix(root).strip("/").split("/")
-        paths = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        if any(f"{root.rstrip('/')}/{path}".removeprefix("" if root else "/") in self._empty for path in paths):
+            return False  # a disk may not be mounted there
         return not any(fnmatchcase(path, pattern) for path in paths for pattern in self._exclude)
 
     def read(self, tell: Tell) -> Iterator[Found | Problem]:
@@ -90,6 +94,7 @@ class Lakehouse:
         store = self._place.opened()
         listing = Listing(self._place, store, self._exclude)
         listing.run(tell)
+        self._empty = listing.empty
         yield from listing.problems
         reading = _Reading(self._place, store, listing)
         with threads(BESIDE) as beside:
@@ -140,11 +145,12 @@ class _Reading:
             else:
                 contents[file.path] = answer
         is_complete = len(contents) == len(files)
-        if is_only_format and not is_whole and len(files) > 1:
+        is_unsure = self._listing.is_unsure(group.folder)
+        if is_only_format and not is_whole and (len(files) > 1 or is_unsure):
             is_whole = len({read.likeness for read in contents.values()}) <= 1
             if is_whole and not is_complete:
                 return  # whether they are one data set depends on what could not be read
-        if is_whole and self._listing.is_unsure(group.folder):
+        if is_whole and is_unsure:
             return  # some of its files are not known
         if is_whole:
             yield self._named(group.folder, lambda: self._folder(group, [*contents.values()], is_complete=is_complete))

@@ -93,7 +93,15 @@ class DerivedTables:
         self._generation = lake.generation
 
     def tend(self) -> bool:
-        """Commit what is offered and ask for what is due; gives whether anything was done or is in the making."""
+        """Commit what is offered and ask for what is due.
+
+        Returns:
+            Whether anything was done, is in the making, or has failed or was mended since the last look.
+        """
+        known = self.faults.copy()
+        return self._tended() or self.faults != known
+
+    def _tended(self) -> bool:
         taken = self._asked is not None and self._taken(self._asked)
         if self._asked is not None:
             return True

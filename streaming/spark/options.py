@@ -6,6 +6,7 @@ A test reads the session's options back and checks the source's names against th
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -157,6 +158,8 @@ def _no_counterpart(what: str, key: str) -> ConfigError:
 
 
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+_PLAIN = frozenset(f"{string.ascii_letters}{string.digits}._-/")
+"""Characters that mean themselves in a properties file."""
 _TRANSLATED = ", ".join((*JAVA_SECURITY, *_FILES, *_IN_JAAS))
 
 
@@ -173,3 +176,15 @@ def java(arguments: Sequence[str]) -> dict[str, str]:
 def jars(paths: Sequence[str]) -> dict[str, str]:
     """The session option that puts these jars on the class path."""
     return {"spark.jars": ",".join(paths)} if paths else {}
+
+
+def properties(asked: Mapping[str, str]) -> str:
+    """The text of a Java properties file that holds these options."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in asked.items())
+
+
+def _escaped(text: str) -> str:
+    """A text as properties files have it: in ASCII, and no character that means something there."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [int.from_bytes(units[start : start + 2]) for start in range(0, len(units), 2)]
+    return "".join(chr(code) if chr(code) in _PLAIN else f"\\u{code:04x}" for code in codes)

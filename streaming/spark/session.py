@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -24,6 +26,7 @@ _log = logging.getLogger("metajournal.stream")
 PartitionKey = tuple[str, int]
 _CONF = Path(__file__).parent / "conf"
 _LOGGING = _CONF / "log4j2.properties"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 
 def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, log: str | None = None) -> SparkSession:
@@ -76,13 +79,46 @@ def begin_session(jars: Sequence[str], more: Mapping[str, str], java: Sequence[s
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["SPARK_CONF_DIR"] = str(_CONF / "none")  # an archive of classes allows no folder on the class path
-    builder = SparkSession.builder.master("local[4]")
     own = options.java([f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *java])
-    for name, value in {**options.SESSION, **own, **options.jars(jars), **more}.items():
+    asked = {"spark.master": "local[4]", **options.SESSION, **own, **options.jars(jars), **more}
+    _start_java(asked)
+    builder = SparkSession.builder
+    for name, value in asked.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _start_java(asked: Mapping[str, str]) -> None:
+    """Start the JVM, where this process has none yet.
+
+    By itself PySpark hands the options over as arguments, which every user of the machine can read for as long as the
+    JVM runs. Among them are secrets, so they come in a file that only we can read, and that is gone when the JVM runs;
+    arguments are those that Java itself needs (memory, class path, `spark.driver.extraJavaOptions`).
+    """
+    if SparkContext._gateway is not None:
+        return
+    with tempfile.NamedTemporaryFile("w", encoding="ascii", prefix="metajournal-spark-") as file:
+        file.write(options.properties(asked))
+        file.flush()
+        with _submitting("--properties-file", file.name):
+            SparkContext._ensure_initialized()
+
+
+@contextmanager
+def _submitting(*arguments: str) -> Iterator[None]:
+    """PySpark starts the JVM with these arguments too; those that the user's environment has are kept."""
+    before = os.environ.get(_ARGUMENTS)
+    *own, program = shlex.split(before or "pyspark-shell")
+    os.environ[_ARGUMENTS] = shlex.join([*own, *arguments, program])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_ARGUMENTS]
+        else:
+            os.environ[_ARGUMENTS] = before
 
 
 def start_query(

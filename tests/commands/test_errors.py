@@ -124,6 +124,10 @@ TYPED: list[tuple[str, int, str, str]] = [
         (f"emit TagsAdded dataset:a/b --tag x --timeout {one}", 2, "usage", "--timeout")
         for one in ("nan", "-1", "1e400")
     ),
+    ("ingest --timeout 5 databases sqlite:///x", 2, "usage", "--timeout before databases"),
+    ("ingest --dry-run --prune databases sqlite:///x", 2, "usage", "--dry-run, --prune before"),
+    ("ingest --recipe all.toml databases sqlite:///x", 2, "usage", "--recipe takes no source"),
+    ("files --limit 5 latest syslog web01", 2, "usage", "--limit before latest"),
     ("emit TagsAdded dataset:a/b --tag x --each -", 2, "usage", "omit URN"),
     ("emit - --each -", 2, "usage", "everything is in the JSON lines"),
     ("emit TagsAdded --each - --unit-id x --tag x", 2, "usage", "omit URN, and --unit-id"),
@@ -196,6 +200,9 @@ EMPTY: list[tuple[str, str]] = [
     ("files --work-id w --as-at ''", "not-a-time"),
     ("files latest a b --as-at ''", "not-a-time"),
     ("files record - --what ''", "usage"),
+    ("repo import-git . --repository ''", "bad-name"),
+    ("stream --master ''", "usage"),
+    ("verify --master ''", "usage"),
     ("files record x y --what a --where b --id ''", "usage"),
     ("lineage dataset:a/b --as-at ''", "not-a-time"),
     ("lineage dataset:a/b --from ''", "not-a-time"),

@@ -13,9 +13,13 @@ from click.testing import CliRunner, Result
 from metajournal import Journal, TagsAdded
 from metajournal.cli import main
 from metajournal.commands.tailing import file_changed
+from metajournal.domains.files.events import FileRecord
 from metajournal.domains.files.queries import FilesPage
-from metajournal.domains.files.recording import content_hash
+from metajournal.domains.files.recording import content_hash, file_events
 from metajournal.domains.files.rows import FileRecordRow
+from metajournal.producers.verdicts import Accepted
+from metajournal.schemas.errors import OutcomeUnknownError
+from metajournal.schemas.positions import Position
 from metajournal.terminal.options import Options
 from tests.archive import document
 from tests.commands.test_on_services import said
@@ -148,6 +152,51 @@ def test_files_as_at_a_time_that_is_not_over_say_so(
     assert (shown is None or shown["final"] is False, told.stderr) == (True, f"{note}\n" if shown is None else "")
 
 
+class _Stored:
+    """The receipt of an event whose verdict comes late, or at once."""
+
+    def __init__(self, position: Position, waits: list[float | None], *, late: bool) -> None:
+        self.event_id = "019aa3a1-5b7c-7def-8123-456789abcdef"
+        self.position = position
+        self._waits = waits
+        self._late = late
+
+    def outcome(self, timeout_s: float | None = None) -> Accepted:
+        self._waits.append(timeout_s)
+        if self._late:
+            raise OutcomeUnknownError("No verdict within 30 s.")
+        return Accepted(self.position)
+
+
+class _Recording(_NotOver):
+    """A journal that takes files; the first event's verdict is late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def record(self, files: list[FileRecord], **_: Any) -> list[_Stored]:
+        places = [Position("journal.catalog", 0, at) for at, _ in enumerate(file_events(files))]
+        return [_Stored(place, self.waits, late=place.value == 0) for place in places]
+
+
+def test_a_late_verdict_hides_no_result_and_each_names_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids that were assigned are known by nobody else; what was waited for in vain is not waited for once more."""
+    journal = _Recording()
+    monkeypatch.setattr(Options, "journal", lambda _: journal)
+    lines = [{"url": f"s3://a/{where}", "metadata": document(where=where, id=None)} for where in ("x", "x", "y")]
+    given = "\n".join(map(json.dumps, lines))
+    result = CliRunner().invoke(main, ["files", "record", "-", "--json"], input=given)
+    late, known = map(json.loads, result.stdout.splitlines())
+    assert (result.exit_code, late["ok"], late["error"]["code"]) == (1, False, "outcome-unknown")
+    assert (known["ok"], known["outcome"], journal.waits) == (True, "accepted", [None, 0.0])
+    assert [[file["url"] for file in one["files"]] for one in (late, known)] == [["s3://a/x"] * 2, ["s3://a/y"]]
+    assert len({file["id"] for one in (late, known) for file in one["files"]}) == 3
+    shown = CliRunner().invoke(main, ["files", "record", "-"], input=given).stdout.splitlines()
+    assert shown[0] == "unknown  journal.catalog/0/0  2 files  outcome-unknown: No verdict within 30 s."
+    assert re.fullmatch(r"accepted  journal\.catalog/0/1  id [0-9a-f]{32}", shown[1])
+
+
 @pytest.mark.services
 def test_a_file_that_is_recorded_again_with_its_id_replaces_the_earlier_record(
     installation: Installation, tmp_path: Path
@@ -171,6 +220,7 @@ def test_files_are_recorded_found_and_told_of(installation: Installation, tmp_pa
     times = ("--start", "2026-01-31T10:00:00Z", "--end", "2026-02-01T10:00:00Z")
     recorded = said(installation, "files", "record", *map(str, paths), *about, *times)
     assert (recorded["ok"], recorded["outcome"]) == (True, "accepted")
+    assert [file["url"] for file in recorded["files"]] == [path.resolve().as_uri() for path in paths]
     asked = ("--where", "cli-1", "--from", "2026-02-01", "--to", "2026-02-01T10:00:00Z")
     page = said(installation, "files", *asked)
     assert page["cursor"] is None

@@ -339,6 +339,26 @@ def test_a_damaged_derived_table_stops_nothing_else_and_a_rebuild_mends_it(one: 
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+@pytest.mark.thorough
+def test_a_table_that_is_damaged_at_the_start_is_told_once_and_so_is_its_mending(one: Installation) -> None:
+    """Nothing else is due, so a look that finds it is the only news there is."""
+    while one.folded < len(JOURNAL):
+        one.batch()
+    one.finish()
+    logs = {commit: commit.read_text() for commit in (one.fold.path / "toy_counts" / "_delta_log").glob("*.json")}
+    for commit in logs:
+        commit.write_text("{")
+    one.start()
+    assert one.derived.tend()
+    assert "is damaged" in {told["name"]: told for told in one.derived.status()}["toy"]["why"]
+    assert not one.derived.tend()
+    for commit, text in logs.items():
+        commit.write_text(text)
+    one.derived._generation -= 1  # as when a rebuild was taken over
+    assert one.derived.tend()
+    assert not [told for told in one.derived.status() if "why" in told]
+
+
 def fast() -> float:
     """Real time ten times as fast: rests and waits pass soon, and no number of looks makes the process idle."""
     return time.monotonic() * 10

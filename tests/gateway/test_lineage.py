@@ -121,6 +121,19 @@ def test_lineage_goes_on_from_where_it_ended(server: Served, facts: Facts) -> No
         assert len(answer.json["programs"]) == 2
 
 
+def test_times_and_levels_of_a_body_are_read_as_those_of_a_query(server: Served, facts: Facts) -> None:
+    """Numbers up to 1e11 are seconds in both, and numbers may be text in both."""
+    at, after = f"{V3}/datasets/raw/lineage/next", ["dataset.cdap.raw"]
+    for start, end, levels in ((1_441_310_434, 1_441_320_599, 3), ("1441310434", "1441320599", "3")):
+        body = {"after": after, "start": start, "end": end, "maxLevels": levels}
+        assert (server.post(at, body).json["start"], server.post(at, body).json["end"]) == (
+            "1441310434000", "1441320599000",
+        )  # fmt: skip
+    for levels in ("0", "-1", "many", "1001", 0, 1001):
+        assert server.post(at, {"after": after, "maxLevels": levels}).status == 400, levels
+    assert server.get(f"{V3}/datasets/raw/lineage?&start=1441310434&&end=1441320599&").json["end"] == "1441320599000"
+
+
 def test_lineage_goes_on_from_data_alone_that_may_be_read(server: Served, facts: Facts) -> None:
     at = f"{V3}/datasets/raw/lineage/next"
     codes = [server.post(at, {"after": after}).json for after in (["flow.cdap.shop.load"], ["nonsense"], [])]
@@ -181,9 +194,18 @@ def test_a_runs_access_is_recorded_now_and_needs_no_registration(server: Served)
     assert access["metadata"]["system"] == {"properties": {"k1": "v1"}, "tags": []}
 
 
+def test_a_record_may_say_null_of_what_is_not_known(server: Served) -> None:
+    said: list[dict[str, Any]] = [{"accessType": None}, {"metadata": {"user": None, "system": {"k": "v"}}}]
+    for number, more in enumerate(said):
+        assert server.post("/v3/metadata/history", history(f"null{number}", **more)).status == 200
+    server.fold()
+    (access,) = server.journal.lineage.accesses(run("cdap", "hist", "mapreduce", "p", "null0")).items
+    assert access["access"] == "unknown"
+
+
 def test_a_record_that_is_not_valid_or_not_allowed_is_refused(server: Served) -> None:
     at = "/v3/metadata/history"
-    assert server.post(at, history(accessType="sideways")).status == 400
+    assert server.post(at, history(accessType="sideways")).json["faults"][0]["field"] == "accessType"
     assert server.post(at, history(data={"namespace": "cdap", "type": "APP", "name": "a"})).status == 400
     kind = {**history()["programRun"], "programType": "cron"}
     assert server.post(at, history(programRun=kind)).json["faults"][0]["field"] == "programRun.programType"

@@ -111,7 +111,8 @@ HOSTILE: dict[str, tuple[Any, int, str]] = {
     "depth": (b'{"run":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "not-json"),
     "a name twice": (b'{"eventTime": "2026-01-01T12:00:00Z", "eventTime": "2026-01-02T12:00:00Z"}', 400, "not-json"),
     "no eventTime": (event(eventTime=None), 400, "no-run-event"),
-    "eventTime without a zone": (event(eventTime="2026-01-01T12:00:00"), 400, "no-run-event"),
+    "eventTime is a date": (event(eventTime="2026-01-01"), 400, "no-run-event"),
+    "eventTime is a number as text": (event(eventTime="1767268800000"), 400, "no-run-event"),
     "eventTime is a number": (event(eventTime=1767268800000), 400, "no-run-event"),
     "no runId": (event(run={}), 400, "no-run-event"),
     "the run is text": (event(run="r1"), 400, "no-run-event"),
@@ -121,7 +122,10 @@ HOSTILE: dict[str, tuple[Any, int, str]] = {
     "an output is null": (event(outputs=[None]), 400, "no-run-event"),
     "an output without a name": (event(outputs=[{"namespace": "a"}]), 400, "no-run-event"),
     "a surrogate in a name": (event("\ud800"), 400, "not-json"),
-    "a name that is too long": (event("x" * 2000), 400, "no-run-event"),
+    "a job's name that is too long": (event(job={"namespace": "jobs", "name": "x" * 600}), 400, "no-run-event"),
+    "a job without a name": (event(job={"namespace": "jobs", "name": ""}), 400, "no-run-event"),
+    "a dataset event without a name": (
+        {"eventTime": "2026-01-01T12:00:00Z", "dataset": {"namespace": "s3://shop", "name": ""}}, 400, "no-run-event"),
     "a word that is no eventType": (event(eventType="BEGUN"), 400, "no-run-event"),
     "eventType is a list": (event(eventType=["COMPLETE"]), 400, "no-run-event"),
     "eventType is an object": (event(eventType={}), 400, "no-run-event"),
@@ -145,6 +149,21 @@ def test_what_is_no_event_is_refused_and_said_why(server: Served, name: str) -> 
     body, status, code = HOSTILE[name]
     answer = server.post(LINEAGE, body)
     assert (answer.status, answer.json["code"]) == (status, code), answer.body
+
+
+def test_data_without_a_usable_name_are_left_out_and_the_run_ends_all_the_same(server: Served) -> None:
+    """The root of a bucket has an empty name, as Airflow's operator of Athena and the Java client send it."""
+    of = run("jobs", "load", "workflow", "load", "r-root")
+    odd = [{"namespace": "s3://shop", "name": name} for name in ("", "x" * 2000)]
+    whole = event("beside", run_id="r-root", inputs=odd, eventTime="2026-01-01T12:00:00")  # without a zone, as UTC
+    answer = server.post(LINEAGE, whole)
+    assert (answer.status, [one["reason"] for one in answer.json["omitted"]]) == (200, ["not-a-name"] * 2)
+    assert [one["entity"][:10] for one in answer.json["omitted"]] == ["s3://shop", "s3://shop "]
+    assert system(server, data("s3://shop", "beside")) == {"description": "at 12"}
+    server.fold()
+    assert accessed(server, of) == {str(data("s3://shop", "beside"))}
+    told = server.journal.lineage.run(of)
+    assert (told["stop"], told["status"]) == (1_767_268_800_000, "COMPLETED")
 
 
 @pytest.mark.parametrize("odd", [None, 1, "text", [], [1], {"a": None}, {"schema": 7, "documentation": ["x"]},

@@ -21,12 +21,16 @@ from confluent_kafka.admin import (
 )
 
 from metajournal.client import Journal
+from metajournal.consumers.finding import value_at
 from metajournal.consumers.subscription import changes, states
 from metajournal.domains.catalog.events import TagsAdded
 from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.fill.intake import Intake
 from metajournal.indexer.fill.patience import Patience
+from metajournal.producers.answers import Administrator
+from metajournal.producers.audit_topic import ensure_audit_topic
 from metajournal.producers.journal_ends import JournalEnds
+from metajournal.producers.recorded.topic_admin import Wanted, create
 from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.producers.verdicts import Accepted
 from metajournal.schemas.errors import KafkaUnavailableError
@@ -39,7 +43,7 @@ from tests.producers.published import publish_outcome
 
 pytestmark = pytest.mark.services
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "secure-connections.md"
-PARTS = ("emitter", "stream", "indexer", "subscriber", "operator")
+PARTS = ("emitter", "gateway", "stream", "indexer", "subscriber", "operator")
 _RESOURCES = {
     "--topic": ResourceType.TOPIC,
     "--group": ResourceType.GROUP,
@@ -59,7 +63,7 @@ def bindings() -> Iterator[AclBinding]:
     for line in script.splitlines():
         words = shlex.split(line)
         if words[:1] == ["allow"]:
-            for part in PARTS[:4] if words[1] == "$part" else [words[1]]:
+            for part in PARTS[:-1] if words[1] == "$part" else [words[1]]:
                 yield from _bindings(part, words[2:])
 
 
@@ -118,7 +122,9 @@ def refused(settings: Settings, topic: str) -> bool:
     producer = Producer({**settings.kafka, "log_level": 0})
     producer.produce(topic, b"{}", b"k", 0, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(30) == 0
-    return errors[0] is not None and errors[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    [error] = errors
+    assert error is None or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
+    return error is not None
 
 
 def test_the_pages_access_lists_are_enough_for_each_part_and_no_more(broker: Server) -> None:
@@ -152,11 +158,24 @@ def test_the_pages_access_lists_are_enough_for_each_part_and_no_more(broker: Ser
     intake.close()
     assert outcomes == 2
 
+    ensure_audit_topic(of("operator", broker))
+    ensure_audit_topic(of("gateway", broker))  # it is there: nothing to create
+    assert value_at(of("gateway", broker), last, timeout_s=30) is not None
+    with changes(of("gateway", broker), epochs, since="earliest", timeout_s=20, limit=1) as feed:
+        assert [one.position for one in feed] == [last]
+    joining = Wanted(names.journal("toys"), 1, {})
+    create(Administrator(of("stream", broker)).connect(30), [joining], 30)
+    with pytest.raises(KafkaUnavailableError):
+        create(Administrator(of("emitter", broker)).connect(30), [Wanted(names.changes("toys"), 1, {})], 30)
+
     written = [names.changes("catalog"), names.annotations_system, names.state("catalog"), names.outcomes("catalog")]
-    every = [names.journal("catalog"), names.schemas, names.epochs, names.dlq, *written]
+    journals = {names.journal(domain) for domain in ("catalog", "files", "repositories")}
+    access = names.journal("access")
+    every = [*journals, access, names.audit, names.schemas, names.epochs, names.dlq, *written]
     allowed = {
-        "emitter": {names.journal("catalog"), names.schemas},
-        "stream": {*written, names.dlq},
+        "emitter": {*journals, names.schemas},
+        "gateway": {*journals, access, names.audit, names.schemas},
+        "stream": {*written, names.dlq, names.epochs},
         "indexer": set(),
         "subscriber": set(),
     }

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from metajournal import AccessesRecorded, RunStarted, RunStopped, dataset, run, stream, urn
-from metajournal.domains.lineage.openlineage import NoRunEventError, facts_of, read_events, run_events
+from metajournal.domains.lineage.openlineage import (
+    NoRunEventError,
+    _known_data,
+    data_of,
+    facts_of,
+    read_events,
+    run_events,
+    without_unusable,
+)
 from metajournal.schemas.errors import MetajournalError
+from metajournal.sources.found import Found, Past, Problem
+from metajournal.sources.openlineage.source import OpenLineageFiles
 
 NOON_MS = 1_767_268_800_000
 RUN_ID = "3b452093-782c-4ef2-9c0c-aafe2aa6f34d"
@@ -50,6 +61,72 @@ def test_events_in_between_tell_what_was_touched(kind: str | None) -> None:
     assert {access.at for access in fact.accesses} == {NOON_MS + 500}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T12:00:00", "2026-01-01T12:00:00.000000", "2026-01-01 12:00", "2026-01-01t12:00:00.000z",
+        "2026-01-01T14:00:00+02:00",
+    ],
+)  # fmt: skip
+def test_a_time_without_a_zone_is_utc_and_letters_are_of_either_case(text: str) -> None:
+    """Airflow's provider up to 1.9.1 sends every FAIL without one, Great Expectations and earlier dbt all they send."""
+    assert facts_of({**EVENT, "eventTime": text})[0] == RunStarted(RUN, NOON_MS)
+
+
+LONG = "x" * 2_000
+ODD_DATA: dict[str, tuple[dict[str, Any], str]] = {
+    "no name": ({"namespace": "s3://bucket", "name": ""}, "s3://bucket"),
+    "no namespace": ({"namespace": "", "name": "a"}, "a"),
+    "too long": ({"namespace": "s3://bucket", "name": LONG}, f"s3://bucket {LONG[:188]}…"),
+    "too long as a URN": ({"namespace": "s3://bucket", "name": "ä" * 180}, f"s3://bucket {'ä' * 180}"),
+    "not the name of a stream": ({"namespace": "metajournal://stream", "name": "a"}, "metajournal://stream a"),
+    "with a password": ({"namespace": "postgres://u:geheim@db", "name": ""}, "postgres://db"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_DATA)
+def test_data_without_a_usable_name_are_left_out_and_the_rest_of_the_event_stays(name: str) -> None:
+    odd, shown = ODD_DATA[name]
+    whole = {**EVENT, "inputs": [odd, *EVENT["inputs"], odd], "outputs": [*EVENT["outputs"], odd]}
+    assert without_unusable(whole) == (EVENT, [shown])
+    assert whole["inputs"][0] == odd, "what was given stays as it was"
+
+
+@pytest.mark.parametrize("odd", [{"namespace": "a"}, {"name": "a"}, {"namespace": "a", "name": 5}, "a", None])
+def test_data_that_lack_a_name_make_no_event(odd: Any) -> None:
+    kept, left_out = without_unusable({**EVENT, "inputs": [odd]})
+    assert left_out == []
+    with pytest.raises(NoRunEventError):
+        facts_of(kept)
+
+
+@pytest.mark.parametrize("value", [None, 5, "a", [], {}, {"inputs": 5}, {"inputs": None, "outputs": {}}])
+def test_what_is_no_event_is_left_to_whoever_reads_it(value: Any) -> None:
+    assert without_unusable(value) == (value, [])
+
+
+def test_a_file_says_which_data_were_left_out_and_the_rest_of_the_event_is_read() -> None:
+    odd = {"namespace": "s3://bucket", "name": ""}
+    found = list(read_events([json.dumps({**EVENT, "inputs": [odd, *EVENT["inputs"]]}), json.dumps(EVENT)]))
+    assert [(one.number, one.facts, one.fault is None) for one in found] == [
+        (1, facts_of(EVENT), True), (1, [], False), (2, facts_of(EVENT), True),
+    ]  # fmt: skip
+    assert "'s3://bucket' were left out" in str(found[1].fault)
+
+
+def test_files_that_are_brought_in_say_so_too_and_keep_no_password_of_a_data_source(tmp_path: Path) -> None:
+    source = {"dataSource": {"name": "postgres://u:geheim@host:5432"}}
+    inputs = [{"namespace": "s3://bucket", "name": ""}, {**EVENT["inputs"][0], "facets": source}]
+    (tmp_path / "events.jsonl").write_text(json.dumps({**EVENT, "inputs": inputs}), "utf-8")
+    told = list(OpenLineageFiles([str(tmp_path / "events.jsonl")]).read(lambda _: None))
+    (problem,) = [one for one in told if isinstance(one, Problem)]
+    assert (problem.what, "'s3://bucket' were left out" in problem.why) == ("events.jsonl, event 1", True)
+    assert [list(one.facts) for one in told if isinstance(one, Past)] == [facts_of(EVENT)]
+    found = {one.entity: one.properties for one in told if isinstance(one, Found)}
+    assert found.keys() >= {ORDERS, COPY}
+    assert found[ORDERS]["source"] == "postgres://host:5432"
+
+
 def test_what_is_named_twice_is_told_once_and_many_data_make_several_facts() -> None:
     inputs = [{"namespace": "n", "name": f"d{number}"} for number in range(1_500)]
     started, *accesses = facts_of({**EVENT, "inputs": [*inputs, *inputs], "outputs": []})
@@ -61,8 +138,13 @@ def test_what_is_named_twice_is_told_once_and_many_data_make_several_facts() -> 
     ("change", "words"),
     [
         ({"eventTime": None}, "eventTime is missing"),
-        ({"eventTime": "2026-01-01T12:00:00"}, "not a time with a zone"),
-        ({"eventTime": "noon"}, "not a time with a zone"),
+        ({"eventTime": "noon"}, "not a date and time"),
+        ({"eventTime": "2026-01-01"}, "not a date and time"),
+        ({"eventTime": "20260101"}, "not a date and time"),
+        ({"eventTime": "1767268800"}, "not a date and time"),
+        ({"eventTime": "1767268800000"}, "not a date and time"),
+        ({"eventTime": "2026-01-01T25:00:00"}, "not a date and time"),
+        ({"eventTime": 1767268800000}, "missing or not text"),
         ({"eventTime": "1969-01-01T00:00:00Z"}, "milliseconds since 1970"),
         ({"run": {}}, "run.runId is missing"),
         ({"job": {"namespace": "x"}}, "job.name is missing"),
@@ -213,3 +295,10 @@ def test_accesses_of_our_own_facet_that_are_none_are_refused(wrong: Any) -> None
     event["run"]["facets"]["metajournal_run"]["accesses"] = wrong
     with pytest.raises(NoRunEventError):
         facts_of(event)
+
+
+def test_a_namespace_that_is_longer_than_any_urn_is_not_remembered() -> None:
+    long = f"postgres://db?{'x' * 5_000}"
+    held = _known_data.cache_info().currsize
+    assert data_of(long, "shop.public.orders") == dataset("postgres://db:5432", "shop.public.orders")
+    assert _known_data.cache_info().currsize == held

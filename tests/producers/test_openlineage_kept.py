@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.urns import dataset, run
-from metajournal.domains.lineage.facets import Described, Side, described, described_run
+from metajournal.domains.lineage.facets import (
+    Described,
+    Side,
+    described,
+    described_run,
+    harmless,
+    without_secrets,
+)
 from metajournal.domains.lineage.kept import (
     AGAIN_MS,
     MOST_BYTES,
@@ -22,9 +29,10 @@ from metajournal.domains.lineage.kept import (
     Omitted,
     _known_schema,
     facets_of,
+    together,
     update_of,
 )
-from metajournal.domains.lineage.remembered import Remembered
+from metajournal.domains.lineage.remembered import GOOD_S, Remembered
 from tests.builders import NOON
 from tests.properties import examples
 
@@ -150,6 +158,26 @@ def test_memory_is_bounded() -> None:
     assert len(memory._refused) == 50
 
 
+def test_what_stands_is_looked_up_again_after_a_minute_and_what_is_earlier_is_not() -> None:
+    """The entity may have been deleted and registered again meanwhile; what is refused is not tried each minute."""
+    now_s = [0.0]
+    memory = Remembered(clock=lambda: now_s[0])
+    first = Facet("sql", "openlineage.sql", "a", NOON)
+    again, between = first._replace(at_ms=NOON + 2), first._replace(text="b", at_ms=NOON + 1)
+    properties = applied({}, [first], memory)
+    assert applied(properties, [again], memory) == properties
+    now_s[0] = GOOD_S - 1
+    assert memory.compared("default", ORDERS, [again]) == ([], [])
+    now_s[0] = GOOD_S
+    assert memory.compared("default", ORDERS, [first]) == ([], [])
+    assert memory.compared("default", ORDERS, [between]) == ([], []), "it would stand before what was said later"
+    assert applied({}, [again], memory)["openlineage.sql"] == "a", "the entity was registered anew"
+    assert memory.compared("default", ORDERS, [again]) == ([], [])
+    memory.hold("default", ORDERS, update_of({}, [between])[1], "too-large")
+    now_s[0] = 3 * GOOD_S
+    assert memory.compared("default", ORDERS, [again]) == ([], [Omitted("sql", "too-large")])
+
+
 def test_tenants_and_entities_are_remembered_apart() -> None:
     memory, facet = Remembered(), [Facet("sql", "openlineage.sql", "a", NOON)]
     memory.hold("default", ORDERS, update_of({}, facet)[1])
@@ -222,6 +250,99 @@ def test_each_facet_becomes_a_property_of_whom_it_describes() -> None:
 )
 def test_what_cannot_be_kept_is_named(name: str, facet: Any, reason: str) -> None:
     assert facets_of(Described(ORDERS, Side.OUTPUT, {name: facet}), NOON) == ([], [Omitted(name, reason)])
+
+
+SECRET = "geheim"
+SPOKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "dataSource": (
+        {"name": "postgres://carol:geheim@db:5432", "uri": "postgres://carol:geheim@db/shop?password=geheim"},
+        {"name": "postgres://db:5432", "uri": "postgres://db/shop"},
+    ),
+    "sourceCodeLocation": (
+        {"type": "git", "url": "https://carol:geheim@github.com/acme/etl", "repoUrl": "https://geheim@github.com/acme"},
+        {"type": "git", "url": "https://github.com/acme/etl", "repoUrl": "https://github.com/acme"},
+    ),
+    "catalog": (
+        {"metadataUri": "thrift://u:geheim@a:9083,thrift://u:geheim@b:9083", "warehouseUri": "s3://b/w?token=geheim"},
+        {"metadataUri": "thrift://a:9083,thrift://b:9083", "warehouseUri": "s3://b/w"},
+    ),
+    "symlinks": (
+        {"identifiers": [{"namespace": "hive://u:geheim@db", "name": "a"}, {"namespace": "s3a://b", "name": "b"}]},
+        {"identifiers": [{"namespace": "hive://db", "name": "a"}, {"namespace": "s3a://b", "name": "b"}]},
+    ),
+    "columnLineage": (
+        {"fields": {"total": {"inputFields": [{"namespace": "mssql://db;password=geheim", "name": "a", "field": "b"}]}},
+         "dataset": [{"namespace": "mysql://db?password=geheim", "name": "a", "field": "c"}]},
+        {"fields": {"total": {"inputFields": [{"namespace": "mssql://db", "name": "a", "field": "b"}]}},
+         "dataset": [{"namespace": "mysql://db", "name": "a", "field": "c"}]},
+    ),
+}  # fmt: skip
+"""Facets as they are sent, and as they are kept."""
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_addresses_in_facets_lose_their_secrets_and_the_rest_stays(name: str) -> None:
+    said, expected = SPOKEN[name]
+    orders = {**EVENT["outputs"][0], "facets": {name: said}, "outputFacets": {}}
+    (one,) = [one for one in described({**EVENT, "inputs": [], "outputs": [orders]}) if one.side is Side.OUTPUT]
+    (text,) = kept(one).values()
+    assert json.loads(text or "") == expected
+    assert SECRET in json.dumps(said)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{}, {"identifiers": None}, {"identifiers": "a"}, {"identifiers": [5, {}, []]}, {"identifiers": {"namespace": "a"}},
+     {"identifiers": [{"namespace": None}]}],
+)  # fmt: skip
+def test_facets_of_another_shape_are_kept_as_they_are(odd: dict[str, Any]) -> None:
+    assert harmless("symlinks", odd) == odd
+    assert harmless("symlinks", {"identifiers": [{"namespace": ["geheim"]}]}) == {"identifiers": [{"namespace": None}]}
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("git@github.com:acme/etl.git", "github.com:acme/etl.git"),
+        ("git@github.com:acme/etl.git?token=geheim", "github.com:acme/etl.git"),
+        ("carol:geheim@github.com:acme/etl.git", ""),
+        ("ssh://git@github.com/acme/etl.git", "ssh://github.com/acme/etl.git"),
+        ("sqlserver://db;user=u;password=p@geheim", "sqlserver://db"),
+        ("jdbc:mysql://u:geheim@db/shop;password=geheim", "mysql://db/shop"),
+        ("sqlite:///data/shop.db?key=geheim", "sqlite:///data/shop.db"),
+        ("Driver=x;PWD = geheim", ""),
+    ],
+)
+def test_an_address_of_any_form_is_kept_without_secrets(address: str, shown: str) -> None:
+    assert without_secrets(address) == shown
+    assert without_secrets(shown) == shown
+
+
+def test_of_data_that_are_read_and_written_by_one_event_stands_what_was_written() -> None:
+    """Whichever text has the greater digest; of what was read stays what is said of nothing written."""
+    for read, written in (("1", "2"), ("2", "1")):
+        sides = [(Side.INPUT, {"version": {"datasetVersion": read}, "storage": {}}),
+                 (Side.OUTPUT, {"version": {"datasetVersion": written}})]  # fmt: skip
+        for order in (sides, sides[::-1]):
+            said = [(side, facets_of(Described(ORDERS, side, facets), NOON)[0]) for side, facets in order]
+            assert applied({}, together(said), None)["openlineage.version"] == f'{{"datasetVersion":"{written}"}}'
+            assert applied({}, together(said), None)["openlineage.storage"] == "{}"
+
+
+@pytest.mark.parametrize("side", [Side.INPUT, Side.OUTPUT])
+def test_what_a_run_says_of_data_as_it_had_them_stands_and_the_other_one_is_named(side: Side) -> None:
+    own, other = ("inputFacets", "outputFacets")[:: 1 if side is Side.INPUT else -1]
+    said = {"namespace": "n", "name": "d", "facets": {"x": {"a": 1}, "y": {"a": 1}, "z": {"a": 1}},
+            own: {"x": {"a": 2}, "y": {"a": 1}}, other: {"x": {"a": 3}}}  # fmt: skip
+    (one,) = [one for one in described({f"{side}s": [said]}) if one.side is side]
+    assert kept(one) == {"openlineage.x": '{"a":2}', "openlineage.y": '{"a":1}', "openlineage.z": '{"a":1}'}
+    assert set(facets_of(one, NOON)[1]) == {Omitted("x", "twice")}
+
+
+def test_what_cannot_be_kept_does_not_stand_before_what_can() -> None:
+    huge = ("x", {"a": "x" * MOST_BYTES})
+    found, left_out = facets_of(Described(ORDERS, Side.OUTPUT, {"x": {"a": 1}}, [huge]), NOON)
+    assert ([facet.text for facet in found], left_out) == (['{"a":1}'], [Omitted("x", "too-large")])
 
 
 def test_a_schema_whose_nested_names_are_far_longer_than_itself_is_given_up_early() -> None:

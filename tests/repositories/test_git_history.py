@@ -13,13 +13,11 @@ from metajournal.domains.repositories.events import BranchReset, Committed, Merg
 from metajournal.domains.repositories.git_history.importing import Importer
 from metajournal.domains.repositories.git_history.known import NOTHING, Present, known_of
 from metajournal.domains.repositories.git_history.objects import Node
-from metajournal.domains.repositories.git_history.present import PresentQueries
 from metajournal.domains.repositories.merging.bases import merge_bases
 from metajournal.domains.repositories.urns import commit_urn
-from metajournal.lake.tables import Lake
-from metajournal.schemas.topics import TopicNames
+from metajournal.terminal.rendering import time_text
 from tests.repositories import git_histories as gits
-from tests.repositories.git_imports import NAME, TOPIC, Contained, KilledError, Memory, folded, imported
+from tests.repositories.git_imports import NAME, Contained, KilledError, Memory, folded, imported, queries_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +32,7 @@ def own(folder: Path, most: int) -> Path:
 
 
 def present_in(lake: Path) -> Present:
-    return PresentQueries(Lake(str(lake)), TopicNames(), {TOPIC: 1}).present("default", NAME)
+    return queries_in(lake).present("default", NAME)
 
 
 def assert_as_git_has_it(git: Path, lake: Path, memory: Memory, importer: Importer) -> None:
@@ -77,7 +75,7 @@ def test_a_generated_history_of_every_kind_is_what_git_says(tmp_path: Path) -> N
     assert kinds["Committed"] + kinds["Merged"] == 320
     assert kinds["Merged"] > 60
     assert 30 < importer.counts.resolved < kinds["Merged"]
-    waiting = Counter(type(memory.events[number][0]).__name__ for number in memory.confirmed)
+    waiting = Counter(type(memory.events[number][0]).__name__ for number, _ in memory.confirmed)
     assert waiting == {name: kinds[name] for name in ("BranchCreated", "Merged")}
 
 
@@ -157,6 +155,7 @@ def test_a_commit_says_who_made_it_and_when_as_git_does(tmp_path: Path) -> None:
     assert (second[0].metadata["git.id"], second[0].metadata["git.message_bytes"]) == (head, "70000")
     assert (len(second[0].message), second[0].allow_empty) == (65_536, True)
     assert second[1].event_time == 253_402_300_799_999
+    assert time_text(second[1].event_time) == "9999-12-31 23:59:59.999Z"
     (written,) = [event for event, _ in memory.events if type(event).__name__ == "ObjectsWritten"]
     blob = gits.git(git, "rev-parse", "main:a").decode().strip()
     assert {one.path: (one.size, one.checksum, dict(one.metadata)) for one in written.entries} == {

@@ -10,9 +10,16 @@ import pytest
 
 from metajournal import Journal
 from metajournal.domains.repositories.client import Repository
+from metajournal.domains.repositories.errors import StaleHeadError
+from metajournal.domains.repositories.events import Committed, ObjectsWritten
+from metajournal.domains.repositories.git_history import unconfirmed
+from metajournal.domains.repositories.git_history.reading import History
+from metajournal.domains.repositories.git_history.running import IMPORTING, GitImport, chosen
+from metajournal.domains.repositories.urns import branch_urn
 from tests.commands.test_on_services import said
 from tests.installation import CLI, Installation
 from tests.repositories import git_histories as gits
+from tests.repositories.staying import entry
 
 pytestmark = [pytest.mark.services, pytest.mark.long]
 NAME = "from-git"
@@ -81,6 +88,37 @@ def assert_as_git_has_it(repository: Repository, git: Path) -> None:
             assert differing == sorted(wanted, key=str.encode)
         bases = repository.merge_bases(commit, ours[former])
         assert {git_ids[one] for one in bases} == gits.bases(git, git_id, former)
+
+
+def test_an_import_stops_where_others_commit_and_goes_on_once_that_is_undone(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unconfirmed, "ROUND_COMMITS", 8)
+    name, commits, before = "raced-for", 200, 60
+    writer = gits.Writer()
+    for number in range(commits):
+        writer.commit({"a": ("100644", f"{number}")}, [number - 1] if number else [])
+    writer.save(tmp_path / name, {"main": commits - 1})
+    main = branch_urn(name, "main")
+    with Journal.connect(installation.settings) as journal, Journal.connect(installation.settings) as other:
+
+        def tell(what: str, done: int, total: int) -> None:
+            if (what, done) == (IMPORTING, before):
+                other.emit(ObjectsWritten(main, [entry("theirs")]))
+                other.emit(Committed(main, "theirs")).position  # noqa: B018  (waits)
+
+        with History(tmp_path / name) as history, pytest.raises(StaleHeadError) as caught:
+            GitImport(journal, history, name, chosen(history), storage="git:", timeout_s=WAIT_S, tell=tell).run()
+    assert caught.value.data["dropped"] == ["main"]
+    (branch,) = said(installation, "repo", "branches", name)
+    assert (branch["head"], branch["dirty"]) == (caught.value.found, False)
+    assert installation.metajournal("repo", "import-git", str(tmp_path / name)).returncode == 2  # not from git
+    back = caught.value.hint.rpartition("metajournal ")[2].split()
+    assert said(installation, "repo", "branch", name, "theirs", "--at", "main@")["ok"]
+    assert said(installation, *back)["ok"]
+    done = said(installation, "repo", "import-git", str(tmp_path / name))
+    assert (done["ok"], done["had_commits"] + done["commits"]) == (True, commits)
+    assert before <= done["had_commits"] < before + 8
 
 
 def test_what_cannot_be_imported_is_said_and_nothing_is_created(installation: Installation, tmp_path: Path) -> None:

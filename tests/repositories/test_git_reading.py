@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from metajournal.domains.repositories.git_history.running import chosen
 from metajournal.domains.repositories.git_history.survey import Survey
 from metajournal.schemas.errors import InputError, UnavailableError
 from tests.repositories import git_histories as gits
-from tests.repositories.git_imports import Memory, imported
+from tests.repositories.git_imports import NAME, GitRuns, Memory, imported
 
 NOBODY = Signature("", None, "")
 FILE = {"a": ("100644", "one")}
@@ -135,6 +136,101 @@ def test_git_reads_what_another_user_owns_where_this_one_allows_it(
         assert [*history.branches()] == ["main"]
 
 
+def test_trusted_folders_are_in_a_file_of_settings_however_they_are_called(
+    line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 2.38 git takes them from such files alone."""
+    folders = ["/plain", "", ' two "words" ', "back\\slash; # no comment", "of\ntwo\tlines", "*", "/ü"]
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for folder in folders:
+        gits.git(tmp_path, "config", "--file", "config", "--add", "safe.directory", folder)
+    with History(line) as history:
+        said = history.git.answer("config", "--global", "--null", "--get-all", "safe.directory")
+        assert said.decode().split("\0")[:-1] == folders
+        written = Path(history.git.answer("config", "--global", "--show-origin", "--list").decode()[5:].split("\t")[0])
+        assert written.stat().st_mode & 0o777 == 0o600
+    assert not written.exists()
+
+
+def test_no_file_of_settings_is_left_by_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with pytest.raises(InputError):
+        History(tmp_path)
+    assert [*(tmp_path / "temporary").iterdir()] == []
+
+
+def test_a_repository_of_another_history_is_refused_unless_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in "ab":
+        writer = gits.Writer()
+        writer.commit({"name": ("100644", folder)}, message=folder)
+        writer.commit({"name": ("100644", folder * 2)}, [0])
+        writer.save(tmp_path / folder / "docs", {"main": 1})
+    first, second = tmp_path / "a" / "docs", tmp_path / "b" / "docs"
+    runs = GitRuns(tmp_path, monkeypatch)
+    runs.run(first)
+    events = len(runs.memory.events)
+    for dry in (False, True):
+        with pytest.raises(InputError) as caught:
+            runs.run(second, dry=dry)
+        assert (caught.value.code, caught.value.data) == ("other-history", {"storage_namespace": first.as_uri()})
+        assert "was made from another history, that of file:///" in caught.value.message
+        assert "--repository NAME" in caught.value.hint
+    assert len(runs.memory.events) == events
+    done = runs.run(second, other_history=True)
+    assert (done.counts.commits, done.elsewhere) == (2, [])
+    assert runs.present_branches("default", NAME)["main"].head == done.branches["main"]["commit"]
+
+
+def test_a_history_that_keeps_a_commit_is_no_other_one(
+    line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = GitRuns(tmp_path, monkeypatch)
+    runs.run(line)
+    tree = gits.git(line, "rev-parse", "main^{tree}").decode().strip()
+    first = gits.git(line, "rev-parse", "main~1").decode().strip()
+    gits.git(line, "update-ref", "refs/heads/main", gits.commit_tree(line, tree, [first], "forced"))
+    assert runs.run(line).counts.commits == 1
+    gits.git(line, "update-ref", "refs/heads/pages", gits.commit_tree(line, tree, [], "of another beginning"))
+    assert runs.run(line, "pages").counts.commits == 1
+
+
+def test_ids_that_are_none_are_not_asked_of_git(line: Path) -> None:
+    head = gits.heads(line)["main"]
+    with History(line) as history:
+        assert not history.has_any(["", "main", f"{head}\n{head}", head[:12], "ab" * 20, "cd" * 32])
+        assert history.has_any([*(f"{number:040x}" for number in range(1_000)), head])
+        assert history.commit(head).message == "commit 1"
+
+
+def test_a_content_that_git_lacks_is_refused_before_anything_is_sent(line: Path) -> None:
+    blob = gits.git(line, "rev-parse", "main:b").decode().strip()
+    for objects in (line / ".git" / "objects" / "pack").iterdir():
+        objects.rename(line / objects.name)
+    for pack in line.glob("*.pack"):
+        gits.git(line, "unpack-objects", "-q", given=pack.read_bytes())
+    (line / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    error = refused(line)
+    assert (error.code, error.data["object"]) == ("git-failed", blob)
+    assert f"the content of 'b' in commit {gits.heads(line)['main'][:12]}. Nothing was sent." in error.message
+
+
+def test_a_branch_at_a_tag_is_at_the_commit_that_it_names(line: Path) -> None:
+    head, who = gits.heads(line)["main"], ("-c", "user.name=n", "-c", "user.email=e")
+    gits.git(line, *who, "tag", "-m", "one", "one", head)
+    gits.git(line, *who, "tag", "-m", "two", "two", "one")
+    for name, named in {"tagged": "two", "tree": "main^{tree}"}.items():
+        (line / ".git" / "refs" / "heads" / name).write_bytes(gits.git(line, "rev-parse", named))
+    with History(line) as history:
+        assert chosen(history, ["tagged", "main"]) == {"main": head, "tagged": head}
+    error = refused(line)
+    assert (error.code, error.data) == ("not-a-commit", {"branch": "tree"})
+    assert imported(line, Memory(), names=["tagged"]).counts.commits == 2
+
+
 def test_a_branch_that_somebody_has_committed_to_is_left_to_them(line: Path) -> None:
     memory = Memory()
     head = PresentBranch("ab" * 32, 0, "00" * 16)
@@ -161,6 +257,9 @@ def test_commits_that_are_not_on_a_branch_are_imported_where_they_are_checked_ou
         assert history.head() is None
         assert [*chosen(history)] == ["HEAD", "main"]
         assert chosen(history)["HEAD"] == first
+    gits.git(line, "branch", "A", "main")
+    with History(line) as history:
+        assert [*chosen(history)] == ["HEAD", "A", "main"]
 
 
 def test_the_branch_that_is_checked_out_comes_first(line: Path) -> None:
@@ -168,6 +267,22 @@ def test_the_branch_that_is_checked_out_comes_first(line: Path) -> None:
     with History(line) as history:
         assert [*chosen(history)] == ["main", "a"]
         assert [*chosen(history, ["a"])] == ["a"]
+
+
+def test_branches_are_chosen_with_a_few_processes_of_git(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        gits.git(line, "update-ref", f"refs/heads/b{number}", "main")
+    with History(line) as history:
+        asked: list[str] = []
+        talk = history.git.talk
+
+        def counted(*words: str) -> git_module.Talk:
+            asked.append(words[0])
+            return talk(*words)
+
+        monkeypatch.setattr(history.git, "talk", counted)
+        assert len(chosen(history)) == 51
+        assert len(asked) <= 4
 
 
 def test_sizes_are_those_of_contents_in_any_number(tmp_path: Path) -> None:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
+from sqlalchemy.engine.reflection import Inspector
 
 from metajournal.domains.catalog.naming import data
 from metajournal.schemas.errors import InputError
-from metajournal.sources.databases.addresses import shown_url
+from metajournal.sources.databases import inspecting, postgres_catalog
+from metajournal.sources.databases.addresses import Address, Reader, shown_url
+from metajournal.sources.databases.reflected import TABLE, Column, Table
 from metajournal.sources.databases.source import Databases
-from metajournal.sources.found import Found
+from metajournal.sources.found import Found, Problem
+from metajournal.sources.plan import Change, Plan, plan
 from metajournal.sources.recipes import source_of, sources_of
 from metajournal.sources.source import SourceError, SourceUnavailableError
+from tests.builders import NOON
+from tests.rules.harness import Catalog
 from tests.sources.databases import SHOP, Database, in_duckdb, postgres, sqlite
+from tests.sources.test_plan import held_of, judged
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +110,51 @@ def test_what_a_read_is_not_about_may_still_exist(shop: Database) -> None:
         assert left(schemas=["more"]) == inside
 
 
+def run(catalog: Catalog, source: Databases) -> tuple[Plan, list[Problem]]:
+    """One run, as `ingest` does it."""
+    every = list(source.read(lambda _: None))
+    found = [one for one in every if isinstance(one, Found)]
+    problems = [one for one in every if isinstance(one, Problem)]
+    whole = not problems
+    made = plan(source.identity, found, held_of(catalog), whole=whole, at_ms=NOON, selects=source.selects)
+    for step in made.steps:
+        for event in (*step.notes, *step.facts, *step.events):
+            judged(catalog, event, source.identity.actor)
+    return made, problems
+
+
+def a_server_of(patch: pytest.MonkeyPatch, databases: Mapping[str, Sequence[str]]) -> None:
+    """Every server has these databases, which are its schemas, with these tables."""
+
+    @contextmanager
+    def opened(address: Address) -> Iterator[Reader]:
+        schemas = [name for name in databases if address.only_schema in (None, name)]
+        columns = (Column("id", "int"),)
+        yield Reader(
+            address.named, None, schemas,
+            lambda schema, wanted: (Table(schema, name, TABLE, columns) for name in databases[schema] if wanted(name)),
+        )  # fmt: skip
+
+    patch.setattr(Address, "opened", opened)
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb", "clickhouse"])
+def test_of_a_server_whose_schemas_are_databases_one_takes_nothing_from_the_others(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = {"crm": ["people"], "shop": ["orders", "customers"], "shop.old": ["orders"]}
+    a_server_of(monkeypatch, server)
+    catalog = Catalog()
+    whole, _ = run(catalog, Databases(f"{scheme}://reader@h/", id="m"))
+    assert len(whole.of(Change.REGISTER)) == 8  # and the server itself, which has its user's name
+    server["shop"] = ["orders"]
+    for name, gone, others in (("shop", ["shop.customers"], 5), ("crm", [], 5)):
+        made, _ = run(catalog, Databases(f"{scheme}://reader@h/{name}", id="m"))
+        assert ([urn.name for urn in made.of(Change.DELETE)], made.unselected) == (gone, others)
+    again, _ = run(catalog, Databases(f"{scheme}://reader@h/", id="m"))
+    assert (again.of(Change.DELETE), again.of(Change.REGISTER)) == ([], [])
+
+
 def test_names_of_any_characters_come_through(shop: Database) -> None:
     shop.execute(['create table "Größe / a.b"("Zwei Wörter" integer, "select" integer)'])
     found = [one for one in found_in(shop).values() if "Größe" in one.entity.name]
@@ -152,6 +207,44 @@ def test_a_connection_that_breaks_in_the_middle_ends_the_reading(server: Databas
         connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
     with pytest.raises(SourceUnavailableError):
         list(reading)
+
+
+QUESTIONS = (
+    "get_materialized_view_names", "get_multi_pk_constraint", "get_multi_foreign_keys", "get_multi_table_comment",
+    "get_view_definition",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_a_database_refuses_to_say_is_told_and_stays_as_it_was(
+    question: str, server: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of dialects without a reader of their own, for which PostgreSQL stands in; only what none has is missing."""
+    server.execute([
+        "drop schema if exists more cascade", "drop schema public cascade", "create schema public", *SHOP,
+        "comment on table orders is 'What was bought'", "create materialized view happy as select id from orders",
+    ])  # fmt: skip
+    monkeypatch.setattr(postgres_catalog, "tables_of", inspecting.tables_of)
+    source, catalog = Databases(server.url, schemas=["public"]), Catalog()
+    _, problems = run(catalog, source)
+    assert problems == []
+    before = held_of(catalog)
+
+    def refuse(inspector: Any, *_: object, **__: object) -> None:
+        inspector.bind.execute(text("select 1 / 0"))
+
+    monkeypatch.setattr(Inspector, question, refuse)
+    made, problems = run(catalog, source)
+    assert [problem.why.partition(": ")[2] for problem in problems][:1] == ["division by zero"]
+    assert (made.steps, held_of(catalog)) == ([], before)
+    assert made.kept == (question == "get_materialized_view_names")
+
+    def is_not_provided(*_: object, **__: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(Inspector, question, is_not_provided)
+    made, problems = run(catalog, source)
+    assert (len(made.steps) > 0, problems) == (True, [])
 
 
 def test_a_refused_user_is_told_so_without_the_password(server: Database) -> None:
@@ -212,6 +305,59 @@ def test_a_view_of_a_table_that_is_gone_and_a_type_of_odd_arguments_keep_nothing
 def test_an_address_is_shown_without_its_password() -> None:
     assert shown_url("postgresql://u:p%40ss@h/shop?password=x") == "postgresql://u:********@h/shop"
     assert "geheim" not in repr(Databases("postgresql://u:geheim@h/shop")._address)
+
+
+ODBC = "mssql+pyodbc:///?odbc_connect=DRIVER%3D%7BSQL%7D%3BSERVER%3Ddb1%3BDATABASE%3Dshop%3BPWD%3D%7Bgeh%7D%7Deim%7D"
+
+
+@pytest.mark.parametrize(
+    ("url", "namespace", "named"),
+    [
+        ("postgresql://u@/shop?host=db1&port=5433", "postgres://db1:5433", "shop"),
+        ("postgresql://u@/shop?host=db1:5433", "postgres://db1:5433", "shop"),
+        ("postgresql://u@/shop?host=[::1]:5433", "postgres://[::1]:5433", "shop"),
+        ("postgresql://u@/shop?host=::1", "postgres://[::1]:5432", "shop"),
+        ("postgresql://u@db1/shop?host=db2&dbname=crm", "postgres://db2:5432", "crm"),
+        ("postgresql://u@/shop?host=/run/postgresql&port=5433", "postgres://localhost:5433", "shop"),
+        ("postgresql:///shop", "postgres://localhost:5432", "shop"),
+        ("mysql://u@db1/?database=crm", "mysql://db1:3306", "crm"),
+        ("oracle://u@db1/?service_name=crm", "oracle://db1:1521", "crm"),
+    ],
+)
+def test_an_address_may_name_server_and_database_in_its_query(url: str, namespace: str, named: str) -> None:
+    assert Databases(url).systems == (data(namespace, named),)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        ODBC, "mssql+pyodbc://db1/shop?odbc_connect=SERVER%3Ddb2", "postgresql:///shop?service=geheim",
+        "postgresql://u@/shop?host=db1&host=db2", "postgresql://u@/shop?host=db1,db2",
+        "postgresql://u@/shop?host=db1&port=5432,5433", "postgresql://u@/shop?host=db1&port=geheim",
+        "mysql:///shop?read_default_file=geheim",
+    ],
+)  # fmt: skip
+def test_an_address_that_does_not_say_which_server_it_is_needs_a_namespace(url: str) -> None:
+    """Or it would be this machine, and its tables those of any other such server."""
+    with pytest.raises(InputError) as refused:
+        Databases(url)
+    assert (refused.value.code, "--namespace" in refused.value.hint) == ("bad-source-address", True)
+    assert "geheim" not in f"{refused.value}{refused.value.__dict__}"
+    assert Databases(url, namespace="mssql://DB1").systems[0].parts[0] == "mssql://db1:1433"
+
+
+@pytest.mark.parametrize(
+    ("url", "secrets"),
+    [
+        ("postgresql://u:geh@h/shop?password=geheim&sslpassword=ge%2Fheim", ("geh", "geheim", "ge/heim", "ge%2Fheim")),
+        (ODBC, ("geh}eim",)),
+    ],
+)
+def test_passwords_in_the_query_are_masked(url: str, secrets: tuple[str, ...]) -> None:
+    address = Address.of(url, "mssql://db1:1433")
+    assert (address.named, "geh" in repr(address)) == ("shop", False)
+    for secret in secrets:
+        assert address.scrubbed(f"login with {secret} failed") == "login with ******** failed"
 
 
 def test_a_recipe_names_sources_with_variables_of_the_environment(tmp_path: Path) -> None:

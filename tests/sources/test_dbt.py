@@ -16,7 +16,7 @@ from metajournal.domains.lineage.events import AccessesRecorded, RunStarted, Run
 from metajournal.schemas.errors import InputError
 from metajournal.sources.dbt.source import Dbt
 from metajournal.sources.found import Found, Past, Problem
-from metajournal.sources.plan import plan
+from metajournal.sources.plan import Change, Plan, plan
 from metajournal.sources.recipes import source_of
 from metajournal.sources.source import SourceError
 from tests.builders import NOON
@@ -36,7 +36,7 @@ from tests.sources.dbt_projects import (
     written,
 )
 from tests.sources.dbt_shop import VERSIONS, target, without_totals
-from tests.sources.test_plan import DBT, brought, held_of
+from tests.sources.test_plan import DBT, brought, held_of, judged
 
 BUILT_MS = 1_767_268_800_000
 """When the builders' runs begin."""
@@ -227,6 +227,56 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_an_empty_project(
     assert failed.value.code == code
 
 
+def test_a_manifest_of_nothing_is_an_error_and_not_a_project_whose_models_are_gone(tmp_path: Path) -> None:
+    ephemeral = model("stage", config={"materialized": "ephemeral"})
+    for nodes in ([], [ephemeral], [generic_test("orders", "id")]):
+        with pytest.raises(SourceError, match="contains no model") as refused:
+            read(written(tmp_path, manifest(nodes)))
+        assert refused.value.code == "source-unreadable"
+    assert read(written(tmp_path, manifest([], [source("orders")])))[0].keys() == {"orders"}
+
+
+def test_what_is_in_a_schema_of_another_target_or_of_another_project_is_not_gone(tmp_path: Path) -> None:
+    ledger = Catalog()
+
+    def run(*nodes: dict[str, Any], project: str = PROJECT) -> Plan:
+        exposure = {
+            "unique_id": f"exposure.{project}.weekly", "name": "weekly", "type": "dashboard", "package_name": project,
+            "depends_on": {"nodes": []},
+        }  # fmt: skip
+        whole = manifest(
+            [{**node, "package_name": project} for node in nodes],
+            [{**source("raw"), "package_name": project}],
+            exposures=[exposure],
+        )
+        whole["metadata"]["project_name"] = project
+        dbt = Dbt(str(written(tmp_path, whole)), namespace=NAMESPACE, id="shop")
+        found = [one for one in dbt.read(lambda _: None) if isinstance(one, Found)]
+        made = plan(dbt.identity, found, held_of(ledger), whole=True, at_ms=NOON, selects=dbt.selects)
+        killed = {
+            urn: row._replace(properties={"created_by": dbt.identity.actor}) for urn, row in held_of(ledger).items()
+        }
+        again = plan(dbt.identity, found, killed, whole=True, at_ms=NOON, selects=dbt.selects)
+        assert (again.of(Change.DELETE), again.unselected) == (made.of(Change.DELETE), made.unselected)
+        for step in made.steps:
+            for event in (*step.notes, *step.facts, *step.events):
+                judged(ledger, event, dbt.identity.actor)
+        return made
+
+    run(model("orders"), model("totals"))
+    for nodes in ([model("orders", schema="dbt_alice")], [model("orders", database="dev")]):
+        made = run(*nodes)
+        assert (made.of(Change.DELETE), made.of(Change.REGISTER)) == ([], [data(NAMESPACE, _name(nodes[0]))])
+    assert made.unselected == 3
+    other = run(model("orders", schema="other"), project="other")
+    assert (other.of(Change.DELETE), other.unselected) == ([], 5)
+    assert run(model("orders")).of(Change.DELETE) == [of("totals")]
+
+
+def _name(node: dict[str, Any]) -> str:
+    return f"{node['database']}.{node['schema']}.{node['name']}"
+
+
 def test_a_model_that_no_urn_can_name_is_a_problem_and_the_others_are_read(tmp_path: Path) -> None:
     found, _, (problem,) = read(written(tmp_path, manifest([model("x" * 2_000), model("orders")])))
     assert ({*found}, problem.what[:13]) == ({"orders"}, "model.jaffle.")
@@ -249,7 +299,7 @@ texts = st.sampled_from(["", "a", "b"])
 def projects(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     """Models by name, each reading models that come before it."""
     nodes: dict[str, dict[str, Any]] = {}
-    for name in draw(st.lists(names, unique=True, max_size=4)):
+    for name in draw(st.lists(names, unique=True, min_size=1, max_size=4)):  # of none, a manifest is an error
         reads = draw(st.sets(st.sampled_from(sorted(nodes)), max_size=2)) if nodes else set()
         nodes[name] = model(
             name, *sorted(reads), description=draw(texts), tags=sorted(draw(st.sets(texts.filter(bool)))),

@@ -19,13 +19,13 @@ from metajournal.domains.catalog.naming import data
 from metajournal.schemas.errors import InputError
 from metajournal.sources.found import Found, Problem
 from metajournal.sources.lakehouse.source import Lakehouse
-from metajournal.sources.plan import plan
+from metajournal.sources.plan import Change, Plan, plan
 from metajournal.sources.source import Identity, SourceError, SourceUnavailableError
 from tests.builders import NOON
 from tests.properties import examples
 from tests.rules.harness import Catalog
 from tests.sources.lakehouses import CUSTOMERS, ORDERS, S3, Place, on_disk, s3_server, write_shop
-from tests.sources.test_plan import brought, held_of
+from tests.sources.test_plan import brought, held_of, judged
 
 NESTED = (
     ("id", "int64"), ("amount", "double"), ("address", "struct"), ("address.city", "string"),
@@ -79,12 +79,17 @@ def test_a_csv_file_has_a_header_types_and_a_delimiter(place: Place) -> None:
     place.write("zipped.csv.gz", gzip.compress(b"a,b\n1,x\n"))
     place.write("no header.csv", "1,2.5\n2,3.5\n")
     place.write("quoted.csv", 'a,b\n"two\nlines",1\n')
+    place.write("blank lines first.csv", "\n \r\n\nid,name\n1,x\n")
+    place.write("blank.csv", "\n\n")
     found, problems = read(place)
     assert problems == []
     customers = found["customers.csv"]
     assert customers.schema == (("id", "int64"), ("name", "string"), ("since", "date32[day]"))
     assert (customers.properties["delimiter"], customers.properties["rows"]) == (";", "2")
     assert found["zipped.csv.gz"].schema == (("a", "int64"), ("b", "string"))
+    first = found["blank lines first.csv"]
+    assert (first.schema, first.properties["rows"]) == ((("id", "int64"), ("name", "string")), "1")
+    assert (found["blank.csv"].schema, found["blank.csv"].properties["rows"]) == (None, "0")
     assert found["no header.csv"].schema == (("f0", "int64"), ("f1", "double"))
     assert (found["quoted.csv"].schema, found["quoted.csv"].properties["rows"]) == (
         (("a", "string"), ("b", "int64")),
@@ -177,9 +182,77 @@ def test_a_link_to_a_folder_above_is_not_followed(tmp_path: Path) -> None:
     place = on_disk(tmp_path)
     place.write_parquet("a/0.parquet")
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
-    (tmp_path / "nowhere.parquet").symlink_to(tmp_path / "gone.parquet")
     found, problems = read(place)
     assert ({*found}, problems) == ({"a"}, [])
+
+
+def run(catalog: Catalog, place: Place, **how: Any) -> tuple[Plan, list[str]]:
+    """One run, as `ingest` does it."""
+    source = Lakehouse(place.url, storage=place.storage, id="lake", **how)
+    every = list(source.read(lambda _: None))
+    found = [one for one in every if isinstance(one, Found)]
+    problems = [one.what for one in every if isinstance(one, Problem)]
+    whole = not problems
+    made = plan(source.identity, found, held_of(catalog), whole=whole, at_ms=NOON, selects=source.selects)
+    for step in made.steps:
+        for event in step.events:
+            judged(catalog, event, source.identity.actor)
+    return made, problems
+
+
+@pytest.mark.parametrize(
+    ("link", "kept"),
+    [
+        ("orders", 1),  # a folder of partitions, on a disk of its own
+        ("orders/year=2026", 1),
+        ("orders/year=2026/part-0.parquet", 1),
+        ("raw", 3),
+        ("raw/customers.csv", 2),  # whether the other file is one data set with it is not known
+        ("raw/same/b.csv", 1),
+        ("sales", 1),
+        ("sales/_delta_log", 1),
+    ],
+)
+def test_a_link_to_nothing_is_told_and_what_it_led_to_is_not_gone(tmp_path: Path, link: str, kept: int) -> None:
+    """A disk that is not mounted looks so. A single file counts too: its data set would lose its rows and columns."""
+    place, catalog = on_disk(tmp_path / "lake"), Catalog()
+    write_shop(place)
+    for name in ("a", "b"):
+        place.write(f"raw/same/{name}.csv", "id,name\n1,x\n")
+    (tmp_path / "disk").mkdir()
+    disk, here = tmp_path / "disk" / "of", tmp_path / "lake" / link
+    here.rename(disk)
+    here.symlink_to(disk)
+    assert run(catalog, place)[1] == []
+    before = held_of(catalog)
+    disk.rename(tmp_path / "disk" / "away")
+    made, problems = run(catalog, place)
+    assert (problems, made.steps) == ([link], [])
+    assert made.kept == kept
+    assert held_of(catalog) == before
+    made, problems = run(catalog, place, exclude=[link])
+    assert problems == []
+    (tmp_path / "disk" / "away").rename(disk)
+    made, problems = run(catalog, place)
+    assert (problems, made.kept, made.unselected) == ([], 0, 0)
+
+
+def test_what_was_in_a_folder_that_is_empty_now_is_kept_unless_pruned(tmp_path: Path) -> None:
+    """A disk may not be mounted there. A folder that is gone, or holds anything, says that its tables are gone."""
+    place, catalog = on_disk(tmp_path), Catalog()
+    write_shop(place)
+    place.write_parquet("disk/totals/0.parquet")
+    assert run(catalog, place)[1] == []
+    for path in ("disk", "orders"):
+        place.store.delete_dir_contents(f"{place.root}/{path}")
+    made, problems = run(catalog, place)
+    assert (problems, made.of(Change.DELETE), made.unselected) == ([], [], 2)
+    place.write("disk/README.md", "mounted")
+    place.delete("orders")
+    made, _ = run(catalog, place)
+    assert ({urn.name.rpartition("/")[2] for urn in made.of(Change.DELETE)}, made.unselected) == (
+        {"totals", "orders"}, 0,
+    )  # fmt: skip
 
 
 def test_a_name_that_is_not_utf8_is_a_problem_and_nothing_is_deleted(tmp_path: Path) -> None:

@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from metajournal import Journal, TagsAdded, UnknownEntityError
+from metajournal.domains.catalog import urns
 from metajournal.domains.catalog.naming import data
+from metajournal.domains.lineage.events import RunStarted
+from metajournal.sources import told
+from metajournal.sources.bringing import Bringing
+from metajournal.sources.databases.source import Databases
+from metajournal.sources.found import Past
+from metajournal.sources.openlineage.source import OpenLineageFiles
+from metajournal.sources.plan import Change
 from tests.installation import CLI, Installation
 from tests.new_topics import delete_topics, make_topics
 from tests.sources.databases import SHOP, Database, postgres, sqlite
@@ -253,6 +262,62 @@ def test_what_is_not_selected_any_more_is_kept_unless_pruned(installation: Insta
     assert counts(ran(installation, *words)) == (0, 0, 10, 3)
     pruned = ran(installation, *words, "--exclude", "*.t11", "--prune")
     assert (counts(pruned), pruned["unselected"]) == ((0, 0, 1, 2), 0)
+
+
+def test_runs_that_overlap_delete_nothing_of_each_other(installation: Installation, tmp_path: Path) -> None:
+    database = sqlite(tmp_path / "overlapping.db")
+    database.execute([*SHOP, "create table b(id integer)"])
+    orders, b, c = (data(f"sqlite://{tmp_path}/overlapping.db", f"main.{name}") for name in ("orders", "b", "c"))
+
+    class Slow(Databases):
+        """While it reads, another run finds a table that it has not seen."""
+
+        def read(self, tell: Any) -> Iterator[Any]:
+            yield from list(super().read(tell))
+            database.execute(["create table c(id integer)"])
+            assert counts(ran(installation, "databases", database.url, "--id", "overlapping"))[0] == 1
+
+    with Journal.connect(installation.settings) as journal:
+
+        def bringing(kind: type[Databases] = Databases) -> Bringing:
+            return Bringing(journal, kind(database.url, id="overlapping"))
+
+        assert not (first := bringing()).bring(first.compare()).refused
+        slow = bringing(Slow).compare()
+        assert (slow.plan.steps, slow.plan.kept) == ([], 1)
+        database.execute(["drop view totals", "drop table b", "drop table c"])
+        runs = [bringing(), bringing()]
+        compared = [run.compare() for run in runs]
+        assert [len(each.plan.of(Change.DELETE)) for each in compared] == [3, 3]
+        journal.emit(TagsAdded(b, tags=["pii"]), actor="carol").outcome(60)
+        refusals = [run.bring(each).refused for run, each in zip(runs, compared, strict=True)]
+        assert [[entity for entity, _ in refused] for refused in refusals] == [[b], [b]]
+        assert "so it was not deleted" in refusals[0][0][1]
+        assert (journal.show(b).user_tags, journal.show(orders).deleted) == (("pii",), False)
+        with pytest.raises(UnknownEntityError):
+            journal.show(c)
+        last = bringing()
+        compared_last = last.compare()
+        assert (compared_last.plan.of(Change.DELETE), last.bring(compared_last).refused) == ([b], [])
+
+
+def test_finished_runs_that_are_too_many_to_be_listed_are_not_emitted_again(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "TEXT_CHARS", 6_000)
+
+    class Many(OpenLineageFiles):
+        def read(self, tell: Any) -> Iterator[Any]:
+            for number in range(900):
+                of = urns.run("many", "loads", "workflow", "nightly", f"r{number}")
+                yield Past(f"piece-{number:08}", (RunStarted(of, 1_767_268_800_000),))
+
+    with Journal.connect(installation.settings) as journal:
+        for runs in (900, 0):
+            bringing = Bringing(journal, Many([], id="too-many"))
+            compared = bringing.compare()
+            assert compared.runs == runs
+            bringing.bring(compared)
 
 
 def _one(url: str, statement: str) -> str:

@@ -28,6 +28,7 @@ from metajournal.domains.lineage.events import AccessesRecorded, RunStarted, Run
 from metajournal.rules import Rejected
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES
+from metajournal.schemas.positions import Position
 from metajournal.sources.found import BUDGET_BYTES, Found, fitted
 from metajournal.sources.plan import Change, Held, Mark, plan
 from metajournal.sources.source import Identity
@@ -267,6 +268,26 @@ def test_a_read_that_is_not_whole_deletes_nothing() -> None:
     brought(catalog, SHOP, [Found(URNS[0]), Found(URNS[1])])
     made = plan(SHOP, [Found(URNS[1])], held_of(catalog), whole=False, at_ms=NOON)
     assert (made.steps, made.unchanged, made.kept) == ([], 1, 1)
+
+
+def test_what_changed_after_the_read_began_is_not_deleted() -> None:
+    """A run that began later may have listed it, and be done already; the next run deletes what is gone."""
+    catalog = Catalog()
+    brought(catalog, SHOP, [Found(URNS[0]), Found(URNS[1])])
+    held = {urn: row._replace(newest=Position("t", 3, 7 + (urn == URNS[1]))) for urn, row in held_of(catalog).items()}
+    made = plan(SHOP, [], held, whole=True, at_ms=NOON, since={("t", 3): 8})
+    assert (made.of(Change.DELETE), made.kept) == ([URNS[0]], 1)
+    assert made.steps[0].expected == 7
+    made = plan(SHOP, [], held, whole=True, at_ms=NOON, since={("t", 3): 9})
+    assert (made.of(Change.DELETE), made.kept) == ([URNS[0], URNS[1]], 0)
+
+
+def test_a_view_whose_definition_is_not_known_keeps_its_run() -> None:
+    catalog = Catalog()
+    brought(catalog, SHOP, [Found(URNS[2], upstreams=(URNS[0],), columns={"id": ("shop.public.orders.id",)})])
+    unknown = Found(URNS[2], keeps=frozenset({"sql", "upstream.*", "run"}))
+    assert brought(catalog, SHOP, [unknown]) == []
+    assert brought(Catalog(), SHOP, [unknown])[0] == EntityRegistered(URNS[2])
 
 
 def test_what_another_source_brought_is_not_touched() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -145,6 +147,69 @@ def test_tasks_have_no_archive_to_read_anew_and_what_is_loaded_is_not_looked_at(
 def test_only_sparks_own_archives_leave_the_import_path() -> None:
     kept = ["", "/a/mine.zip", "/a/pyspark", "/usr/lib/python311.zip"]
     assert without_archives([*kept, "/s/python/lib/pyspark.zip", "/s/python/lib/py4j-0.10.9.9-src.zip"]) == kept
+
+
+SECRETS = {
+    "spark.hadoop.fs.s3a.secret.key": "sEcReT-of-the-store",
+    "spark.authenticate.secret": "sEcReT-of-spark",
+    "spark.hadoop.odd": "a=b: #c! \\d\te\nf ü 🔑 ${user}",
+}
+STARTED = """
+import json, sys, threading
+from pathlib import Path
+from metajournal.streaming.spark.session import open_session
+
+seen, done = set(), threading.Event()
+
+def look():
+    while not done.wait(0.01):
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                seen.add((process / "cmdline").read_bytes().decode(errors="replace"))
+            except OSError:
+                pass
+
+asked = json.loads(sys.stdin.read())
+watching = threading.Thread(target=look)
+watching.start()
+session = open_session([], {"spark.master": "local[1]", **asked}, log=sys.argv[1])
+done.set()
+watching.join()
+context, jvm = session.sparkContext, session._jvm
+java = Path(f"/proc/{context._gateway.proc.pid}/cmdline").read_text()
+hadoop = context._jsc.hadoopConfiguration()
+told = [
+    {name: context.getConf().get(name) for name in asked},
+    {name: jvm.java.lang.System.getProperty(name) for name in asked},
+    {name: hadoop.get(name.removeprefix("spark.hadoop.")) for name in asked},
+]
+print(json.dumps([java, [one for one in seen if "sEc" + "ReT" in one], told, session.conf.get("spark.driver.memory")]))
+session.stop()
+"""
+
+
+@pytest.mark.services
+@pytest.mark.skipif(sys.platform != "linux", reason="arguments of processes are read in /proc")
+def test_no_option_stands_in_an_argument_of_a_process_where_every_user_can_read_it(tmp_path: Path) -> None:
+    """Whoever starts the JVM is looked at too, and what it does not get as arguments it must get nevertheless."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": "--name mine pyspark-shell"}
+    ran = subprocess.run(
+        [sys.executable, "-c", STARTED, str(tmp_path / "log")],
+        input=json.dumps(SECRETS), capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    java, leaking, (conf, properties, hadoop), memory = json.loads(ran.stdout.splitlines()[-1])
+    assert "org.apache.spark.deploy.SparkSubmit" in java
+    assert [part for part in java.split("\0") if part.startswith("-Xmx")] == [f"-Xmx{memory}"]
+    assert not leaking
+    assert conf == properties == SECRETS
+    stored = {name: value for name, value in SECRETS.items() if name.startswith("spark.hadoop.")}
+    assert {name: value for name, value in hadoop.items() if name in stored} == stored
+    assert not list(tmp_path.glob("metajournal-spark-*"))
+
+
+def test_an_option_of_any_letters_is_one_line_of_a_properties_file() -> None:
+    assert options.properties({"spark.a-b": "c d=\\\n🔑"}) == "spark.a-b=c\\u0020d\\u003d\\u005c\\u000a\\ud83d\\udd11\n"
 
 
 def test_planned_ends_stand_in_the_checkpoint(tmp_path: Path) -> None:

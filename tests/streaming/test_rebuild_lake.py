@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.lake.columns import ENTITIES
 from metajournal.lake.digest import table_digest
+from metajournal.lake.storage.locks import only_one
 from metajournal.lake.tables import Lake, Reached
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import DamagedTableError, StreamError
@@ -234,6 +235,23 @@ def test_a_stream_that_idles_notices_that_somebody_else_has_swapped_its_tables(t
     rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
     with pytest.raises(StreamError, match="generation 1"):
         fold.engine.take_over()
+
+
+def test_who_swaps_is_whoever_has_the_lake_wherever_the_stream_runs(tmp_path: Path) -> None:
+    """Its lock says so: the status that a stream leaves in its home is on another machine, or in another home."""
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES)))
+    asked = []
+
+    def between_two_batches() -> None:
+        asked.append(fold.engine.take_over())
+
+    with only_one(str(tmp_path), "stream", hint=""):
+        assert rebuild_lake(fold.settings, epochs_of(fold), InProcess(), wait=between_two_batches).generation == 1
+    assert len(asked) == 1
+    fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
+    assert rebuild_lake(fold.settings, epochs_of(fold), InProcess(), wait=between_two_batches).generation == 2
+    assert len(asked) == 1
 
 
 def test_a_rebuild_says_where_the_journal_table_has_another_outcome_than_its_bytes_give(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """The `git` executable: which repository it reads, what it answers, and conversations with it.
 
 Left to whom: what is asked, and what the answers mean, is `reading`'s. Invariants: no setting of the user's, no pager
-and no language of theirs changes an answer; nothing is written, locked or fetched; history is what the objects say,
-without replacements. Whether git may read a repository that another user owns is git's to say.
+and no language of theirs changes an answer; nothing in the repository is written, locked or fetched; history is what
+the objects say, without replacements. Whether git may read a repository that another user owns is git's to say.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ....schemas.errors import InputError, UnavailableError
 
 _SETTINGS: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
@@ -30,6 +29,8 @@ _SETTINGS: Final = {
 }
 _MOST_SAID: Final = 400
 _CHUNK_BYTES: Final = 1 << 16
+_QUOTED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+"""What stands for a sign within the quotes of a file of git's settings."""
 
 
 class Git:
@@ -46,8 +47,17 @@ class Git:
         self.path = path
         if not path.is_dir():
             raise _none(f"{path} is not a folder.")
-        self._settings = {**_SETTINGS, **_trusted()}
-        self._check_complete()
+        self._config = _config(_trusted())
+        self._settings = {**_SETTINGS, "GIT_CONFIG_GLOBAL": self._config.name}
+        try:
+            self._check_complete()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the file with git's settings; further calls do nothing."""
+        self._config.close()
 
     def _check_complete(self) -> None:
         asked = ("--is-shallow-repository", "--git-common-dir")
@@ -97,18 +107,23 @@ class Git:
         return Talk(self.path, words, self._settings)
 
 
-def _trusted() -> dict[str, str]:
+def _trusted() -> list[str]:
     """The one setting of the user's that counts: of which folders git may read repositories that others own."""
     asked = ("git", "config", "--null", "--get-all", "safe.directory")
     try:
         found = subprocess.run(asked, capture_output=True, check=False, stdin=subprocess.DEVNULL, cwd=os.sep).stdout
     except FileNotFoundError:
-        return {}
-    folders = found.decode("utf-8", "surrogateescape").split("\0")[:-1]
-    settings = {"GIT_CONFIG_COUNT": str(len(folders))}
-    for number, folder in enumerate(folders):
-        settings |= {f"GIT_CONFIG_KEY_{number}": "safe.directory", f"GIT_CONFIG_VALUE_{number}": folder}
-    return settings
+        return []
+    return found.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
+def _config(folders: Sequence[str]) -> IO[bytes]:
+    """A file with git's settings for as long as it is open: before 2.38 git takes trusted folders from files alone."""
+    lines = ["[safe]\n", *(f'\tdirectory = "{folder.translate(_QUOTED)}"\n' for folder in folders)]
+    file = tempfile.NamedTemporaryFile(prefix="metajournal-", suffix=".gitconfig")  # noqa: SIM115  (closed with `Git`)
+    file.write("".join(lines).encode("utf-8", "surrogateescape"))
+    file.flush()
+    return file
 
 
 class Talk:

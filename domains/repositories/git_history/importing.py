@@ -1,16 +1,17 @@
 """From steps and contents to events, with the ids that the fold will give their commits.
 
 An id follows from the digests of the records sent, so nothing is asked: each commit says at which head and over which
-staged events it is made, and one that something came in between of is refused instead of being another one. Only
-branches that begin and merges wait for their verdict.
+staged events it is made, and one that something came in between of is refused instead of being another one. Branches
+that begin and merges wait for their verdict; other commits are asked about later (`unconfirmed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
+from ....schemas.errors import RejectedError
 from ....schemas.urn import Urn
 from ..events import (
     REFUSE,
@@ -32,23 +33,10 @@ from .plan import BranchGone, BranchMade, BranchMoved, CommitMade, MergeMade, St
 from .reading import History
 from .resolving import Differing, resolved
 from .telling import entry_of, git_path_fault, message_of, metadata_of, pieces, time_of
+from .unconfirmed import Sent, Sink, Unconfirmed
 
 _AT_ONCE: Final = 1000
 """Changed paths of a commit that are in memory at once."""
-
-
-class Sink(Protocol):
-    """Where events go."""
-
-    tenant: str
-
-    def send(self, event: Any, event_time: int | None = None) -> bytes:
-        """Send an event after all before; gives its record's digest, 16 bytes."""
-        ...
-
-    def confirm(self) -> None:
-        """Wait for the verdict on the event that was sent last. Raises: RejectedError: it was refused."""
-        ...
 
 
 @dataclass(slots=True)
@@ -70,6 +58,18 @@ class Counts:
     deleted: int = 0
     branches_made: int = 0
     resets: int = 0
+
+
+class Withdrawn(NamedTuple):
+    """What became of what an import had staged when it was refused.
+
+    Attributes:
+        dropped: branches on which it was dropped.
+        left: branches on which something else is staged among it, so all of it is left.
+    """
+
+    dropped: Sequence[str]
+    left: Sequence[str]
 
 
 class Importer:
@@ -100,6 +100,7 @@ class Importer:
         self._repository = repository
         self.known = known
         self._sink = sink
+        self._unconfirmed = Unconfirmed(sink.confirm)
         self._heads = {name: branch.head or "" for name, branch in branches.items()}
         """Our ids; empty where a branch has no commit."""
 
@@ -115,6 +116,13 @@ class Importer:
 
     def take(self, step: Step) -> None:
         """Send a step. Raises: RejectedError: something else changed the repository meanwhile."""
+        try:
+            self._take(step)
+        except RejectedError:
+            self.confirm()  # where an earlier commit was refused, that is why
+            raise
+
+    def _take(self, step: Step) -> None:
         match step:
             case BranchMade():
                 self._begin(step.branch, step.at)
@@ -127,10 +135,37 @@ class Importer:
             case MergeMade():
                 self._merge(step)
 
+    def confirm(self) -> None:
+        """Wait for the verdicts on all commits. Raises: RejectedError: as `take`."""
+        self._unconfirmed.confirm()
+
+    def withdraw(self, branches: Mapping[str, PresentBranch]) -> Withdrawn:
+        """Drop what is left staged after a refusal; nothing that something else has staged.
+
+        Args:
+            branches: as they are now, with all that was sent.
+        """
+        there = {
+            name: one for name, one in branches.items() if one.staged_events and self._unconfirmed.has_staged(name)
+        }
+        dropped = [name for name, branch in there.items() if self._dropped(name, branch)]
+        return Withdrawn(dropped, [name for name in there if name not in dropped])
+
+    def _dropped(self, name: str, branch: PresentBranch) -> bool:
+        """Whether all that is staged on a branch is of this import, and was dropped."""
+        if not self._unconfirmed.is_all_of(name, branch.staged_events, branch.staging_digest):
+            return False
+        event = BranchReset(self._urn(name), staging_digest=branch.staging_digest, expected_head=branch.head or "")
+        try:
+            self._sink.confirm(self._send(event))
+        except RejectedError:  # something else came first
+            return False
+        return True
+
     def _begin(self, branch: str, at: str | None) -> None:
         made = None if at is None else self.known.id_of(at)
-        self._send(BranchCreated(self._urn(branch), None if made is None else commit_urn(self._repository, made)))
-        self._sink.confirm()
+        at_commit = None if made is None else commit_urn(self._repository, made)
+        self._sink.confirm(self._send(BranchCreated(self._urn(branch), at_commit)))
         self._heads[branch] = made or ""
         self.counts.branches_made += 1
 
@@ -142,7 +177,7 @@ class Importer:
     def _commit(self, branch: str, node: Node) -> None:
         commit = self._history.commit(node.id)
         when, head = time_of(commit), self._heads[branch]
-        staging = _Staging(self._urn(branch), lambda event: self._send(event, when))
+        staging = self._staging(branch, when)
         for some in _chunks(self._changes(node)):
             self._stage(staging, {change.path: change.new for change in some})
         event = Committed(
@@ -153,12 +188,14 @@ class Importer:
             staging_digest=staging.digest,
             allow_empty=not staging.events,
         )
-        self._made(branch, node, [head] if head else [], staging.digest, self._send(event, when))
+        sent = self._send(event, when)
+        self._made(branch, node, [head] if head else [], staging.digest, sent)
+        self._unconfirmed.committed(branch, sent)
 
     def _merge(self, step: MergeMade) -> None:
         commit = self._history.commit(step.commit.id)
         when, head, source = time_of(commit), self._heads[step.branch], self._heads[step.source]
-        staging = _Staging(self._urn(step.branch), lambda event: self._send(event, when))
+        staging = self._staging(step.branch, when)
         laid = self._laid(step.commit)
         self._stage(staging, laid)
         event = Merged(
@@ -171,8 +208,10 @@ class Importer:
             message=message_of(commit),
             metadata=metadata_of(step.commit.id, commit),
         )
-        self._made(step.branch, step.commit, [head, source], staging.digest, self._send(event, when))
-        self._sink.confirm()
+        sent = self._send(event, when)
+        self._made(step.branch, step.commit, [head, source], staging.digest, sent)
+        self._sink.confirm(sent)
+        self._unconfirmed.committed(step.branch, sent)
         self.counts.merges += 1
         self.counts.resolved += bool(laid)
         self.counts.resolved_paths += len(laid)
@@ -203,21 +242,29 @@ class Importer:
         sizes = self._history.sizes([*written.values()])
         deleted = [path for path, leaf in paths.items() if leaf is None]
         for some in pieces(deleted):
-            staging.add(ObjectsDeleted(staging.branch, some))
+            staging.add(ObjectsDeleted(staging.branch, some), len(some))
         for entries in pieces(
             entry_of(path, leaf, size) for (path, leaf), size in zip(written.items(), sizes, strict=True)
         ):
-            staging.add(ObjectsWritten(staging.branch, entries))
+            staging.add(ObjectsWritten(staging.branch, entries), len(entries))
         self.counts.deleted += len(deleted)
         self.counts.written += len(written)
 
-    def _made(self, branch: str, node: Node, parents: list[str], staging_digest: str, record: bytes) -> None:
-        made = commit_id(self._sink.tenant, self._repository, parents, staging_digest, record)
+    def _staging(self, branch: str, when: int) -> _Staging:
+        def send(event: Any, paths: int) -> Sent:
+            sent = self._send(event, when)
+            self._unconfirmed.staged(branch, sent, paths)
+            return sent
+
+        return _Staging(self._urn(branch), send)
+
+    def _made(self, branch: str, node: Node, parents: list[str], staging_digest: str, sent: Sent) -> None:
+        made = commit_id(self._sink.tenant, self._repository, parents, staging_digest, sent.digest)
         self.known.add(node, made)
         self._heads[branch] = made
         self.counts.commits += 1
 
-    def _send(self, event: Any, event_time: int | None = None) -> bytes:
+    def _send(self, event: Any, event_time: int | None = None) -> Sent:
         self.counts.events += 1
         return self._sink.send(event, event_time)
 
@@ -230,18 +277,18 @@ class _Staging:
 
     Args:
         branch: its URN.
-        send: sends an event; gives its record's digest.
+        send: sends an event of so many paths.
     """
 
-    def __init__(self, branch: Urn, send: Callable[[Any], bytes]) -> None:
+    def __init__(self, branch: Urn, send: Callable[[Any, int], Sent]) -> None:
         self.branch = branch
         self.digest = NOTHING_STAGED
         self.events = 0
         self._send = send
 
-    def add(self, event: Any) -> None:
-        """One more event."""
-        self.digest = staged_digest(self.digest, self._send(event))
+    def add(self, event: Any, paths: int) -> None:
+        """One more event, of so many paths."""
+        self.digest = staged_digest(self.digest, self._send(event, paths).digest)
         self.events += 1
 
 

@@ -48,11 +48,13 @@ class Present(NamedTuple):
         branches: by name.
         commits: those with an id of git's, by position.
         members: branches and registered objects.
+        storage: its storage namespace.
     """
 
     branches: Mapping[str, PresentBranch]
     commits: Sequence[PresentCommit]
     members: int
+    storage: str = ""
 
 
 NOTHING: Final = Present({}, (), 0)

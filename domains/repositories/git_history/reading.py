@@ -6,6 +6,7 @@ never read, their sizes are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,8 @@ from .git import Git, Talk
 from .objects import SUBMODULE, Commit, Leaf, Node, PathChange, change_of, commit_of
 
 _END: Final = b"end\n"
+_MISSING: Final = b" missing"
+_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DIFF: Final = (
     "diff-tree", "--stdin", "-r", "-z", "--raw", "--root", "--no-renames", "--no-abbrev", "--no-commit-id",
     "--ignore-submodules=none",
@@ -36,7 +39,7 @@ class History:
         self.git = Git(path)
         self._diffs: Talk | None = None
         self._objects: Talk | None = None
-        self._sizes: Talk | None = None
+        self._checks: Talk | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -44,9 +47,10 @@ class History:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for talk in (self._diffs, self._objects, self._sizes):
+        for talk in (self._diffs, self._objects, self._checks):
             if talk is not None:
                 talk.close()
+        self.git.close()
 
     def head(self) -> str | None:
         """Name of the branch that is checked out; None where it is a commit."""
@@ -54,7 +58,7 @@ class History:
         return name.removeprefix("refs/heads/") or None
 
     def branches(self) -> dict[str, str]:
-        """The commit of each local branch, by name; of HEAD too where it is on no branch."""
+        """What each local branch is at, by name; of HEAD too where it is on no branch."""
         form = "--format=%(objectname) %(refname)"
         pairs = (line.split(" ", 1) for line in self.git.lines("for-each-ref", form, "refs/heads"))
         found = {name.removeprefix("refs/heads/"): commit for commit, name in pairs}
@@ -92,21 +96,40 @@ class History:
 
     def sizes(self, leaves: Sequence[Leaf | None]) -> list[int]:
         """Bytes of each content; of a submodule, and of none, 0."""
-        if self._sizes is None:
-            self._sizes = self.git.talk("cat-file", "--batch-check=%(objectname) %(objectsize)")
         blobs = list(dict.fromkeys(leaf.blob for leaf in leaves if leaf is not None and leaf.mode != SUBMODULE))
-        known: dict[str, int] = {}
-        for start in range(0, len(blobs), _ASKED_AT_ONCE):
-            some = blobs[start : start + _ASKED_AT_ONCE]
-            self._sizes.say("".join(f"{blob}\n" for blob in some))
-            known |= {blob: int(_found(blob, self._sizes.line()).split(b" ")[1]) for blob in some}
+        lines = self._checked(blobs)
+        known = {blob: int(_found(blob, line).split(b" ")[1]) for blob, line in zip(blobs, lines, strict=True)}
         return [0 if leaf is None or leaf.mode == SUBMODULE else known[leaf.blob] for leaf in leaves]
+
+    def peeled(self, objects: Sequence[str]) -> list[str | None]:
+        """The commit that each object is, or that it names as a tag; None for any other object."""
+        lines = self._checked([f"{one}^{{commit}}" for one in objects])
+        return [None if line.endswith(_MISSING) else line.split(b" ")[0].decode("ascii") for line in lines]
+
+    def has_any(self, objects: Iterable[str]) -> bool:
+        """Whether git has one of some objects; a text that is no id of an object is none."""
+        ids = [one for one in objects if _ID.fullmatch(one)]
+        starts = range(0, len(ids), _ASKED_AT_ONCE)
+        chunks = (self._checked(ids[start : start + _ASKED_AT_ONCE]) for start in starts)
+        return any(not line.endswith(_MISSING) for lines in chunks for line in lines)
+
+    def _checked(self, names: Sequence[str]) -> list[bytes]:
+        """What git says of each object: its id and its bytes, or that it is missing."""
+        if self._checks is None:
+            self._checks = self.git.talk("cat-file", "--batch-check=%(objectname) %(objectsize)")
+        lines: list[bytes] = []
+        for start in range(0, len(names), _ASKED_AT_ONCE):
+            some = names[start : start + _ASKED_AT_ONCE]
+            self._checks.say("".join(f"{name}\n" for name in some))
+            lines += [self._checks.line() for _ in some]
+        return lines
 
 
 def _found(name: str, line: bytes) -> bytes:
     """The answer about an object. Raises: InputError: git does not have it."""
-    if line.endswith(b" missing"):
-        raise InputError(f"git does not have the object {name}.", code="git-failed", hint="Try: git fsck.")
+    if line.endswith(_MISSING):
+        message = f"git does not have the object {name}."
+        raise InputError(message, code="git-failed", hint="Try: git fsck.", object=name)
     return line
 
 

@@ -16,19 +16,20 @@ from typing import Any, Final
 
 from ....lake.reading import LakeReader
 from ....lake_client import ConnectedJournal
-from ....schemas.errors import InputError
+from ....schemas.errors import InputError, MetajournalError, RejectedError
 from ....schemas.hashing import record_key
 from ....schemas.urn import Urn
 from ..events import RepositoryCreated
 from ..reads import ends_of
 from ..urns import repository_urn
 from .importing import Counts, Importer
-from .known import KnownCommits, Present, created
+from .known import KnownCommits, Present, PresentBranch, created
 from .plan import MergeMade
 from .present import PresentQueries
 from .reading import History
 from .sending import JournalSink, wait_for_lake
-from .survey import Survey
+from .survey import Survey, Todo
+from .withdrawing import advice, not_withdrawn
 
 Tell = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and of how much."""
@@ -42,7 +43,7 @@ def chosen(history: History, names: Sequence[str] = ()) -> dict[str, str]:
     Args:
         names: only these; all local ones where there is none.
     Raises:
-        InputError: git has no such branch, or none at all.
+        InputError: git has no such branch, or none at all, or one that is not at a commit.
     """
     found = history.branches()
     unknown = [name for name in names if name not in found]
@@ -54,10 +55,25 @@ def chosen(history: History, names: Sequence[str] = ()) -> dict[str, str]:
             hint=f"Its branches are: {shown}",
             branch=unknown[0],
         )
-    wanted = sorted(names or found, key=lambda name: (name != history.head(), name))
+    head = history.head() or "HEAD"
+    wanted = sorted({*(names or found)}, key=lambda name: (name != head, name))
     if not wanted:
         raise InputError("The git repository has no commits.", code="no-commits", hint="Commit something first.")
-    return {name: found[name] for name in wanted}
+    tips: dict[str, str] = {}
+    for name, commit in zip(wanted, history.peeled([found[name] for name in wanted]), strict=True):
+        if commit is None:
+            raise _no_commit(name, found[name])
+        tips[name] = commit
+    return tips
+
+
+def _no_commit(branch: str, found: str) -> InputError:
+    return InputError(
+        f"The branch {branch} of git is at {found[:12]}, and git has no commit there. Nothing was sent.",
+        code="not-a-commit",
+        hint="Set the branch to a commit, or import others: --branch NAME.",
+        branch=branch,
+    )
 
 
 def repository_name(path: Path) -> str:
@@ -111,6 +127,7 @@ class GitImport:
         storage: the repository's storage namespace, where it is created.
         actor: who imports; as of `emit`.
         omits_paths: whether paths that no repository can have are left out; else they are refused.
+        other_history: whether the repository's commits may be those of another history; else that is refused.
         timeout_s: seconds to wait for a verdict, and for the lake.
         tell: told how far it is.
     """
@@ -125,6 +142,7 @@ class GitImport:
         storage: str,
         actor: str | None = None,
         omits_paths: bool = False,
+        other_history: bool = False,
         timeout_s: float = 120.0,
         tell: Tell = lambda what, done, total: None,
     ) -> None:
@@ -137,8 +155,9 @@ class GitImport:
         self._timeout_s = timeout_s
         self._tell = tell
         self._survey = Survey(
-            history, branches, omits_paths=omits_paths, tell=lambda done, total: tell(CHECKING, done, total)
-        )
+            history, branches, omits_paths=omits_paths, takes_other=other_history,
+            tell=lambda done, total: tell(CHECKING, done, total),
+        )  # fmt: skip
 
     def foresee(self) -> Imported:
         """What there is to do; nothing is sent. Raises: InputError: as `Survey`."""
@@ -152,7 +171,8 @@ class GitImport:
 
         Raises:
             InputError: as `Survey`; nothing was sent.
-            RejectedError: something else changed the repository meanwhile.
+            RejectedError: something else changed the repository meanwhile; what was staged is dropped where that can
+                be done, and the error says so.
             NotYetVisibleError, OutcomeUnknownError, KafkaUnavailableError: as `emit` and `Receipt.outcome`.
         """
         present = self._present()
@@ -163,15 +183,34 @@ class GitImport:
             todo = self._survey.todo(present)
         had = len(todo.known)
         importer = Importer(self._history, self._repository, todo.known, present.branches, sink)
+        try:
+            self._send(importer, todo)
+            sink.wait()
+            importer.confirm()
+        except RejectedError as error:
+            self._withdraw(importer, error)
+            raise
+        elsewhere = self._elsewhere(importer.heads)
+        branches = self._told(importer.known)
+        return Imported(self._repository, branches, had, importer.counts, self._survey.omitted, elsewhere)
+
+    def _send(self, importer: Importer, todo: Todo) -> None:
         for branch, staging_digest in todo.dirty.items():
             importer.reset(branch, staging_digest)
         for step in todo.steps:
             importer.take(step)
             self._tell(IMPORTING, importer.counts.commits, todo.commits)
-        sink.wait()
-        elsewhere = self._elsewhere(importer.heads)
-        branches = self._told(importer.known)
-        return Imported(self._repository, branches, had, importer.counts, self._survey.omitted, elsewhere)
+
+    def _withdraw(self, importer: Importer, refused: RejectedError) -> None:
+        """Drop what is left staged, and have the error say so."""
+        try:
+            self._journal.flush()
+            done = importer.withdraw(self._present_branches())
+        except MetajournalError as problem:
+            refused.advise(not_withdrawn(self._repository, problem))
+            return
+        refused.data = {**refused.data, "dropped": [*done.dropped], "left": [*done.left]}
+        refused.advise(advice(self._repository, refused, done))
 
     @property
     def _urn(self) -> Urn:
@@ -179,15 +218,26 @@ class GitImport:
 
     def _create(self, sink: JournalSink) -> Present:
         default = next(iter(self._survey.tips))
-        sink.send(RepositoryCreated(self._urn, default, self._storage))
-        sink.confirm()
+        sink.confirm(sink.send(RepositoryCreated(self._urn, default, self._storage)))
         return created(default)
 
     def _present(self) -> Present:
         """What the repository has, with all that an earlier import has sent."""
-        tenant = self._journal.settings.journal.tenant
-        wait_for_lake(self._journal, ends_of(self._journal, record_key(tenant, str(self._urn))), self._timeout_s)
-        return self._journal.opened("repositories.git", _opened).present(tenant, self._repository)
+        return self._queries().present(self._tenant, self._repository)
+
+    def _present_branches(self) -> dict[str, PresentBranch]:
+        """Where its branches are, with all that was sent."""
+        return self._queries().present_branches(self._tenant, self._repository)
+
+    def _queries(self) -> PresentQueries:
+        """What reads the lake, once it has all that the journal has."""
+        ends = ends_of(self._journal, record_key(self._tenant, str(self._urn)))
+        wait_for_lake(self._journal, ends, self._timeout_s)
+        return self._journal.opened("repositories.git", _opened)
+
+    @property
+    def _tenant(self) -> str:
+        return self._journal.settings.journal.tenant
 
     def _told(self, known: KnownCommits) -> dict[str, dict[str, str | None]]:
         """The branches, with the ids that are known."""
@@ -202,7 +252,7 @@ class GitImport:
 
     def _elsewhere(self, heads: Mapping[str, str]) -> list[str]:
         """The branches that the lake has elsewhere."""
-        there = self._present().branches
+        there = self._present_branches()
         names = self._survey.names.values()
         return [name for name in names if name not in there or (there[name].head or "") != heads[name]]
 

@@ -20,6 +20,7 @@ from ....schemas.header import Header
 from ....schemas.ids import id_text
 from ....schemas.urn import Urn
 from ..verdicts import Verdicts
+from .unconfirmed import Sent
 
 
 class JournalSink:
@@ -45,8 +46,8 @@ class JournalSink:
         self._new_id = EventIds()
         self._last: Receipt | None = None
 
-    def send(self, event: Any, event_time: int | None = None) -> bytes:
-        """Send an event after all before; gives its record's digest. Raises: as `emit`."""
+    def send(self, event: Any, event_time: int | None = None) -> Sent:
+        """Send an event after all before. Raises: as `emit`."""
         now_ms = time.time_ns() // 1_000_000
         event_id, when = self._new_id(now_ms), now_ms if event_time is None else event_time
         header = Header(event_id, self.tenant, event.TYPE, event.aggregate, event.entities, self._actor, when)
@@ -54,31 +55,32 @@ class JournalSink:
             event, actor=self._actor, event_time=when, event_id=id_text(event_id),
             block_s=self._journal.settings.client.delivery_timeout_s,
         )  # fmt: skip
-        return digest(encode(event, header))
+        return Sent(digest(encode(event, header)), self._last)
 
-    def confirm(self) -> None:
-        """Wait for the verdict on what was sent last.
+    def confirm(self, sent: Sent) -> None:
+        """Wait for the verdict on an event, as long as the lake comes nearer to it.
 
         Raises:
-            RejectedError: it was refused. Others as `Verdicts.accepted`.
+            RejectedError: it was refused. Others as `Verdicts.accepted` and `wait_for_lake`.
         """
         try:
-            self._verdicts.accepted(self._sent, self._repository, self.tenant, self._timeout_s)
+            self._accepted(sent.receipt)
+        except NotYetVisibleError:
+            wait_for_lake(self._journal, sent.receipt, self._timeout_s)
+            self._accepted(sent.receipt)
+
+    def _accepted(self, receipt: Receipt) -> None:
+        try:
+            self._verdicts.accepted(receipt, self._repository, self.tenant, self._timeout_s)
         except RejectedError as error:
             error.advise("Something else changes the repository. Run the import again: it goes on from there.")
             raise
 
     def wait(self) -> None:
-        """Wait until the lake has all that was sent. Raises: as `confirm`, `wait_for_lake` and `Journal.flush`."""
+        """Wait until the lake has all that was sent. Raises: as `wait_for_lake` and `Journal.flush`."""
         self._journal.flush()
         if self._last is not None:
-            self.confirm()
             wait_for_lake(self._journal, self._last, self._timeout_s)
-
-    @property
-    def _sent(self) -> Receipt:
-        assert self._last is not None  # something was sent
-        return self._last
 
 
 def wait_for_lake(journal: ConnectedJournal, at_least: Inside, timeout_s: float) -> None:

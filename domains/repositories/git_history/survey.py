@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from ....schemas.errors import InputError
 from ..rules import MAX_MEMBERS
 from .known import KnownCommits, Present, known_of
-from .objects import Node
+from .objects import Leaf, Node
 from .plan import WORKING, BranchGone, BranchMade, CommitMade, MergeMade, Step, names_of, octopuses, plan
 from .reading import History
 from .telling import git_path_fault
@@ -16,6 +16,8 @@ from .telling import git_path_fault
 _SHOWN: Final = 10
 _NAMED: Final = 100
 """As many of them are named in an error's data."""
+_AT_ONCE: Final = 1000
+"""Contents that are looked for at once."""
 _ELSEWHERE: Final = "elsewhere"
 """In place of git's id of a commit: one that stands for a commit of git's, and is not the one that counts."""
 
@@ -46,6 +48,7 @@ class Survey:
         history: as git has it.
         branches: of git, with their commits; the default branch first.
         omits_paths: whether paths that no repository can have are left out; else they are refused.
+        takes_other: whether the repository's commits may be those of another history; else that is refused.
         tell: told how many of the missing commits have been looked at, and of how many.
     Raises:
         InputError: the history has octopus merges. Nothing was sent.
@@ -63,6 +66,7 @@ class Survey:
         branches: Mapping[str, str],
         *,
         omits_paths: bool = False,
+        takes_other: bool = False,
         tell: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self.graph = [*history.graph(dict.fromkeys(branches.values()))]
@@ -72,6 +76,7 @@ class Survey:
         self.omitted: dict[str, str] = {}
         self._history = history
         self._omits_paths = omits_paths
+        self._takes_other = takes_other
         self._tell = tell
         self._looked_at: set[str] = set()
 
@@ -81,10 +86,12 @@ class Survey:
         Args:
             present: what it has.
         Raises:
-            InputError: paths that cannot be, too many branches at once, or a branch that is at a commit which did not
-                come from git.
+            InputError: paths that cannot be, contents that git lacks, too many branches at once, a repository of
+                another history, or a branch that is at a commit which did not come from git.
         """
         known = known_of(present, self.graph)
+        if not known and not self._takes_other:
+            _check_same(present, self._history)
         heads = _heads(present, known, self.tips)
         steps = [*plan(self.graph, self.tips, known, heads)]
         _check_number(steps, present.members)
@@ -93,15 +100,60 @@ class Survey:
         return Todo(known, steps, {name: one.staging_digest for name, one in dirty.items()})
 
     def _look_at(self, missing: Sequence[Node]) -> None:
-        """Raises: InputError: there are paths that no repository can have."""
+        """Raises: InputError: there are paths that no repository can have, or contents that git lacks."""
+        contents: dict[Leaf, tuple[str, str]] = {}
         for number, node in enumerate(missing, 1):
             for change in self._history.changes(node.id, node.parents[0] if node.parents else None):
                 if (why := git_path_fault(change.path)) is not None:
                     self.omitted.setdefault(change.path, f"{why} (commit {node.id[:12]})")
+                elif change.new is not None:
+                    contents[change.new] = change.path, node.id
+                    if len(contents) == _AT_ONCE:
+                        self._look_for(contents)
             self._looked_at.add(node.id)
             self._tell(number, len(missing))
+        self._look_for(contents)
         if self.omitted and not self._omits_paths:
             raise _bad_paths(self.omitted)
+
+    def _look_for(self, contents: dict[Leaf, tuple[str, str]]) -> None:
+        """Ask git whether it has some contents, and forget them.
+
+        Args:
+            contents: each with a path and a commit that have it.
+        Raises:
+            InputError: git lacks one.
+        """
+        try:
+            self._history.sizes([*contents])
+        except InputError as error:
+            places = {leaf.blob: place for leaf, place in contents.items()}
+            if error.data.get("object") not in places:
+                raise
+            raise _lacking(error.data["object"], *places[error.data["object"]]) from error
+        contents.clear()
+
+
+def _check_same(present: Present, history: History) -> None:
+    """Raises: InputError: a repository's commits came from git, and this history has none of them."""
+    if present.commits and not history.has_any(commit.git_id for commit in present.commits):
+        raise InputError(
+            f"The repository was made from another history, that of {present.storage}: none of its "
+            f"{len(present.commits):,} commits from git is in {history.git.path}. Nothing was sent.",
+            code="other-history",
+            hint="Import into a repository of another name: --repository NAME. To have this one's branches moved to "
+            "the other history: --other-history.",
+            storage_namespace=present.storage,
+        )
+
+
+def _lacking(blob: str, path: str, commit: str) -> InputError:
+    return InputError(
+        f"git does not have the object {blob}, the content of {path!a:.80} in commit {commit[:12]}. Nothing was sent.",
+        code="git-failed",
+        hint="The clone is damaged (git fsck): import from another clone.",
+        object=blob,
+    )
 
 
 def _check_octopuses(graph: Sequence[Node]) -> None:
@@ -132,7 +184,8 @@ def _heads(present: Present, known: KnownCommits, tips: Mapping[str, str]) -> di
             raise InputError(
                 f"The branch {name} is at {branch.head[:12]}, which did not come from git. Nothing was sent.",
                 code="not-from-git",
-                hint="Import into a repository of another name (--repository), or other branches (--branch).",
+                hint="Import into a repository of another name (--repository), or other branches (--branch); or set it "
+                "back to a commit that an import has made: `metajournal repo log`, `metajournal repo revert`.",
                 branch=name,
                 head=branch.head,
             )

@@ -1,0 +1,144 @@
+"""Records of the journal topic that are folded again: all of a range, or an error that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from metajournal.schemas.errors import KafkaUnavailableError, MetajournalError, StreamError
+from metajournal.schemas.positions import position
+from metajournal.schemas.settings import JournalSettings, Settings
+from metajournal.stack.jars import ensure_parts
+from metajournal.stack.kafka import start_kafka
+from metajournal.streaming import replay
+from tests.model import JournalRecord
+from tests.topics import write
+
+KEY = ("damaged.journal.catalog", 0)
+VALUES = [b"first", b"second", b"third"]
+
+
+class Told:
+    """A message as Kafka's client gives it: a record, or an error in its place."""
+
+    def __init__(self, offset: int, error: KafkaError | None = None) -> None:
+        self._offset, self._error = offset, error
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def offset(self) -> int:
+        return self._offset
+
+    def topic(self) -> str:
+        return KEY[0]
+
+    def partition(self) -> int:
+        return KEY[1]
+
+    def value(self) -> bytes:
+        return VALUES[self._offset]
+
+    key = value
+
+    def headers(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class Reading:
+    """A consumer that is given these messages one by one, and goes on behind each."""
+
+    def __init__(self, messages: list[Told]) -> None:
+        self._waiting, self._next = messages, 0
+
+    def assign(self, _: object) -> None:
+        pass
+
+    def position(self, _: object) -> list[TopicPartition]:
+        return [TopicPartition(*KEY, self._next)]
+
+    def consume(self, *_: object, **__: object) -> list[Told]:
+        message = self._waiting.pop(0)
+        self._next = max(self._next, message.offset() + 1)
+        return [message]
+
+    def close(self) -> None:
+        pass
+
+
+def replayed(settings: Settings) -> list[bytes]:
+    slices = replay.kafka_slices(settings, KEY, position(1, 0), position(1, len(VALUES)), 100)
+    return [value for _, rows in slices for value in rows["value"].to_pylist()]
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def of(second: KafkaError | None) -> list[bytes]:
+        messages = [Told(0), *([] if second is None else [Told(0, second)]), Told(1), Told(2)]
+        monkeypatch.setattr(replay, "make_consumer", lambda *_, **__: Reading(messages))
+        return replayed(Settings())
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "named"),
+    [
+        (KafkaError._BAD_MSG, StreamError, "journal-records-damaged"),
+        (KafkaError._BAD_COMPRESSION, StreamError, "journal-records-damaged"),
+        (KafkaError.OFFSET_OUT_OF_RANGE, StreamError, "journal-lost-records"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaUnavailableError, "kafka-unavailable"),
+        (KafkaError.UNKNOWN, KafkaUnavailableError, "kafka-unavailable"),
+    ],
+)
+def test_an_error_that_does_not_pass_ends_the_reading_though_the_client_would_go_on(
+    reading: Any, code: int, kind: type[MetajournalError], named: str
+) -> None:
+    with pytest.raises(kind) as refused:
+        reading(KafkaError(code, "why"))
+    assert (refused.value.code, "why" in str(refused.value)) == (named, named != "journal-lost-records")
+
+
+@pytest.mark.parametrize("code", [None, KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._TIMED_OUT])
+def test_every_record_is_read_also_where_a_broker_was_away_for_a_moment(reading: Any, code: int | None) -> None:
+    assert reading(None if code is None else KafkaError(code)) == VALUES
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[Settings]:
+    """A broker of this test's own that holds three records, the second of which is not as it was written."""
+    broker = start_kafka(ensure_parts(("kafka",)), tmp_path / "kafka")
+    try:
+        settings = Settings(
+            journal=JournalSettings(prefix="damaged", actor="tests"), kafka={"bootstrap.servers": broker.endpoint}
+        )
+        administrator = AdminClient({"bootstrap.servers": broker.endpoint})
+        administrator.create_topics([NewTopic(KEY[0], 1, 1)])[KEY[0]].result(30)
+        for number, value in enumerate(VALUES):
+            write(settings, [JournalRecord(0, position(1, number), 0, b"key", value, None)])
+        assert replayed(settings) == VALUES
+        (segment,) = (tmp_path / "kafka" / "data" / f"{KEY[0]}-0").glob("*.log")
+        content = segment.read_bytes()
+        with segment.open("r+b") as file:  # in its place: the broker has it open
+            file.seek(content.index(VALUES[1]))
+            file.write(VALUES[1].upper())
+        yield settings
+    finally:
+        broker.stop()
+
+
+@pytest.mark.services
+@pytest.mark.long
+def test_a_batch_that_is_damaged_on_the_brokers_disk_ends_the_reading_and_says_what_to_do(damaged: Settings) -> None:
+    with pytest.raises(StreamError, match="0 has damaged records") as refused:
+        replayed(damaged)
+    assert refused.value.code == "journal-records-damaged"
+    assert "--from journal" in refused.value.hint
