@@ -266,7 +266,8 @@ class LakeClient:
         """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.
 
         A search finds what exists now, since the index has no history: what no longer exists is not found, and what
-        did not exist yet is None here.
+        did not exist yet is None here. Where an event that arrives later could still change that, it is an answer that
+        is not final, with a row that is deleted and holds nothing.
 
         Args:
             hits: hits of a search, or URNs.
@@ -277,10 +278,12 @@ class LakeClient:
         answers: list[Answer | None] = []
         earlier = point(as_at)
         for hit in hits:
+            urn = hit if isinstance(hit, str) else hit.urn
             try:
-                answers.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=earlier, tenant=tenant))
-            except UnknownEntityError:
-                answers.append(None)
+                answers.append(self.answer(urn, as_at=earlier, tenant=tenant))
+            except UnknownEntityError as error:
+                final = error.data.get("final", True)
+                answers.append(None if final else _absent(Urn.parse(urn), self._tenant(tenant), error.data["held_to"]))
         return answers
 
     def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
@@ -329,6 +332,15 @@ class LakeClient:
             lake, self.settings.journal.topics, partitions, firsts=firsts, kept_bytes=own.kept_bytes,
             short_cursors=own.short_cursors,
         )  # fmt: skip
+
+
+def _absent(urn: Urn, tenant: str, held_to: str) -> Answer:
+    """What is known of an entity that did not exist at a point, where an event that arrives later may change that."""
+    from .lake.reading import Answer
+
+    head = (tenant, str(urn), urn.kind, urn.namespace, urn.name, str(urn.aggregate))
+    row = EntityRow(*head, 0, 0, 0, 0, "", None, True, None, {}, (), {}, ())
+    return Answer(urn, row, Position.parse(held_to), final=False)
 
 
 def point(as_at: Point | None) -> Cut | int | None:

@@ -2,8 +2,9 @@
 
 One process emits updates; another one emits tags that nobody has and waits until each is found by a search, and one
 thread of it until each is in the lake. Compactions happen meanwhile, as they do in life. The proportional memory of
-every process that `metajournal up` has started is summed up once a second. `steady-derived` is the same with a follower
-and facts of lineage beside it, so that the process of derived tables is at work; the follower's memory counts, too.
+every process that `metajournal up` has started is summed up once a second. `steady-derived` is the same with a
+follower, facts of lineage and a commit a second beside it, so that the process of derived tables is at work; the
+follower's memory counts, too.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from metajournal.stack.supervisor import down, up
 ENTITIES: Final = 100_000
 EVENTS_PER_S: Final = 500
 FACTS_PER_S: Final = 50
+OBJECTS: Final = 10_000
+OBJECTS_A_COMMIT: Final = 100
 SECONDS: Final = 300
 LAKE_P50_LIMIT_MS: Final = 500
 PSS_LIMIT_BYTES: Final = 3 * 1024**3
@@ -179,17 +182,30 @@ def _probe(settings: Settings, entities: int, seconds: int, ready: Any, results:
 
 
 def _follow(settings: Settings, seconds: float, ready: Any) -> None:
-    """Facts of lineage, from which rows are derived, and verdicts through a follower of one partition."""
+    """Facts of lineage and commits, from which rows are derived, and verdicts through a follower of one partition."""
     ready.wait()
     until, number, entity = time.monotonic() + seconds, 0, _followed()
     with Journal.connect(settings) as journal, journal.follow(entity) as follow:
+        main = journal.repositories.create("steady", storage_namespace="s3://bench").branch("main")
+        main.write([_object(place, 0) for place in range(OBJECTS)])
         while time.monotonic() < until:
             who = run_of("bench", f"app{number % 50}", "spark", "job", f"r{number}")
             journal.emit(AccessesRecorded(who, [(dataset("bench", f"d{number % 500}"), "write", number)]))
             if not number % FACTS_PER_S:
                 follow.verdict(journal.emit(EntityRegistered(entity, tags=[f"t{number}"])).position, timeout_s=60)
+                main.write([_object((number + place * 7919) % OBJECTS, number) for place in range(OBJECTS_A_COMMIT)])
+                main.commit(f"second {number // FACTS_PER_S}", timeout_s=60)
             number += 1
             time.sleep(1 / FACTS_PER_S)
+
+
+def _object(place: int, number: int) -> dict[str, Any]:
+    return {
+        "path": f"p{place % 100:02}/o{place}",
+        "size": number,
+        "checksum": f"{number:032x}",
+        "address": f"a/{place}",
+    }
 
 
 def _followed() -> Urn:

@@ -56,9 +56,9 @@ def then_view(results: Any, then: Sequence[Any]) -> RenderableType:
 
 
 def _looked(answer: Any) -> tuple[str, str, str]:
-    if answer is None:
-        return "did not exist then", "-", "-"
-    row = answer.row
+    row = None if answer is None else answer.row
+    if row is None or row.deleted:
+        return "did not exist then" if answer is None else "did not exist then (not final)", "-", "-"
     tags = ", ".join(sorted({*row.user_tags, *row.system_tags})) or "-"
     properties = ", ".join(f"{key}={value}" for key, value in sorted(row.user_properties.items())) or "-"
     return time_text(row.system_time), shortened(tags, 60), shortened(properties, 60)
@@ -72,12 +72,15 @@ def _reason(why: Any) -> Text:
 
 
 def facets_view(facets: Mapping[str, Sequence[Any]]) -> RenderableType:
-    """Counts over all hits, the commonest values first."""
-    rows = [
-        (name if number == 0 else "", shortened(count.value, 60), f"{count.hits:,}")
-        for name, counts in facets.items()
-        for number, count in enumerate(counts[:_MOST_VALUES])
-    ]
+    """Counts over all hits, the commonest values first; of those that are not shown, how many there are."""
+    rows: list[tuple[str, str, str]] = []
+    for name, counts in facets.items():
+        rows += [
+            (name if number == 0 else "", shortened(count.value, 60), f"{count.hits:,}")
+            for number, count in enumerate(counts[:_MOST_VALUES])
+        ]
+        if len(counts) > _MOST_VALUES:
+            rows.append(("", f"({len(counts) - _MOST_VALUES:,} more in --json)", ""))
     return Group(Text(), table(["facet", "value", "hits"], rows, right=["hits"])) if rows else Text()
 
 

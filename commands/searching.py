@@ -84,7 +84,7 @@ def search(
         raise click.UsageError(f"--limit is at most {MAX_LIMIT:,} without --urns.")
     after = None if at_least is None else positions(at_least)
     place = None if as_at is None else point(as_at)
-    options_given = {key: value for key, value in asked.items() if value is not None}
+    options_given = {key: value for key, value in asked.items() if value not in (None, ())}
     with Search(given.settings) as catalog:
         results = (_print_urns if urns else Search.search)(catalog, query, at_least=after, **options_given)
         filtered = [f"--{option}" for key, option in _FILTERS.items() if asked[key]]

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from . import terms
 
 MAX_KEY_CHARACTERS: Final = 100
-"""Longest encoded key that stands in full before a word; a longer one is a digest."""
+"""Longest encoded key, in UTF-16 units, that stands in full before a word; a longer one is a digest. Elasticsearch
+counts so, and splits a word of more than 255 units."""
 _REMEMBERED: Final = 4096
 _AFTER_END: Final = "\1"
 
@@ -68,7 +69,20 @@ def type_terms(text: str) -> list[str]:
 def key_token(key: str) -> str:
     """The token of a folded key that stands before a word in `pair_words` and `typed_words`."""
     encoded = terms.encode(key)
-    return encoded if len(encoded) <= MAX_KEY_CHARACTERS else hashed_key_token(key)
+    return encoded if _utf16_units(encoded) <= MAX_KEY_CHARACTERS else hashed_key_token(key)
+
+
+def key_tokens(key: str) -> list[str]:
+    """All that may stand before a word under a folded key: the digest also of a short one, where many keys are long.
+
+    A key in full also where its characters alone are few: so it stands in documents from before units were counted.
+    """
+    encoded, hashed = terms.encode(key), hashed_key_token(key)
+    return [encoded, hashed] if len(encoded) <= MAX_KEY_CHARACTERS else [hashed]
+
+
+def _utf16_units(text: str) -> int:
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 def hashed_key_token(key: str) -> str:

@@ -177,22 +177,41 @@ def ensure_index(client: Elasticsearch, alias: str) -> str:
     """
     if not client.indices.exists_alias(name=alias):
         try:
-            _make(client, alias, concrete_name(alias))
+            _make(client, alias)
         except ApiError:
             _refuse_index(client, alias)
-            raise
+            if not client.indices.exists_alias(name=alias):  # else a rebuild was faster
+                raise
     name = check_mapping(client, alias)
     client.indices.put_alias(index=name, name=own_alias(name))
     return name
 
 
-def _make(client: Elasticsearch, alias: str, name: str) -> None:
+def _make(client: Elasticsearch, alias: str) -> None:
+    number = 1
+    while not _made(client, alias, concrete_name(alias, number)):
+        number += 1
+
+
+def _made(client: Elasticsearch, alias: str, name: str) -> bool:
+    """Make an index, or adopt the one of that name; False where a rebuild is filling that, or was killed at it."""
     try:
         client.indices.create(index=name, aliases={alias: {"is_write_index": True}}, **index_body())
     except ApiError as error:
         if error.error != "resource_already_exists_exception":
             raise
+        if _is_being_rebuilt(client, name):
+            return False
         _adopt(client, alias, name)
+    return True
+
+
+def _is_being_rebuilt(client: Elasticsearch, name: str) -> bool:
+    """Whether an index is a rebuild's, which has not put it into use; in its first moment it holds no document."""
+    if client.exists(index=name, id=REBUILD_ID):
+        return True
+    meta = client.indices.get_mapping(index=name).body[name]["mappings"].get("_meta", {}).get("metajournal", {})
+    return bool(meta.get("rebuild")) and not client.exists(index=name, id=POSITIONS_ID)
 
 
 def _adopt(client: Elasticsearch, alias: str, name: str) -> None:

@@ -1,10 +1,11 @@
 """Reading the state and outcomes topics: all partitions, from the offsets that the index itself holds.
 
 No consumer group. A stored offset that a topic no longer has is corrected and said: below the first one left, reading
-starts there (a compacted state topic keeps each entity's newest record, outcome records repeat); beyond the end, the
-topic is not the one that was indexed, and reading starts at its beginning. A record that cannot be read, or contradicts
-the journal, is counted, said and passed over: a state from beyond the journal's end would hold its entity's document
-for ever, since it has the greater version.
+starts there (a compacted state topic keeps each entity's newest record, outcome records repeat). Beyond the end, the
+topic is not the one that was indexed: an outcomes topic is read from its beginning; a state topic may have lost what
+the index never got, and only the lake has that, so the indexer ends before it shows more than there is. A record that
+cannot be read, or contradicts the journal, is counted, said and passed over: a state from beyond the journal's end
+would hold its entity's document for ever, since it has the greater version.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ...schemas.kinds import domain_of_kind, kinds_from_outside
 from ...schemas.registry import owner_of_undeclared, served_domains
 from ...schemas.settings import Settings
 from ...schemas.untrusted import UNREADABLE, whole
+from ..errors import IndexerError
 from ..spelling import read_record
 from .patience import Patience, StartOver
 from .progress import Outcome, Partition, outcome_of
@@ -101,7 +103,11 @@ class Intake:
         self._ends.close()
 
     def start(self, offsets: Mapping[Partition, int]) -> None:
-        """Wait until the topics are there and read on from the given offsets."""
+        """Wait until the topics are there and read on from the given offsets.
+
+        Raises:
+            IndexerError: a state topic is not the one that was read up to them.
+        """
         partitions = self._partitions()
         self._consumer.assign(
             [TopicPartition(*partition, self._first(partition, offsets.get(partition))) for partition in partitions]
@@ -152,6 +158,8 @@ class Intake:
         self.ends_at_start[partition] = high
         if stored is not None and low <= stored <= high:
             return stored
+        if stored is not None and stored > high and partition[0] in self.state_topics:
+            raise _replaced(partition, high, stored)
         if stored is not None:
             _log.warning(
                 "%s/%d holds [%d, %d), not the stored offset %d; reading from %d.", *partition, low, high, stored, low
@@ -263,6 +271,19 @@ class Intake:
                 if waited:
                     self._patience.over()
                 return answer
+
+
+def _replaced(partition: Partition, high: int, stored: int) -> IndexerError:
+    topic, number = partition
+    return IndexerError(
+        f"The topic {topic} is not the one that the index was filled from: its partition {number} ends at {high:,}, "
+        f"and the index has read it up to {stored:,}. What was lost with the old topic may be missing from the index, "
+        "so nothing more is indexed.",
+        hint="`metajournal rebuild index` rebuilds the index from the lake while searches continue. Then start the "
+        "indexer again (`metajournal index`; `metajournal up` does it by itself).",
+        topic=topic,
+        partition=number,
+    )
 
 
 def check_state(data: Mapping[str, Any], key: bytes | None, domain: str) -> None:

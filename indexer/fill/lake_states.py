@@ -70,6 +70,20 @@ class LakeStates:
         marks = {key: journal.mark(key) for key in sorted(keys)}
         return {key: mark for key, mark in marks.items() if mark}
 
+    def is_read(self, topic: str) -> bool:
+        """Whether a journal topic is one of the domains'; not where its domain is refused alone."""
+        return topic in self._topics
+
+    @asked_again
+    def kept(self, shown: Cut) -> dict[tuple[str, int], int]:
+        """What searches see of domains that are refused, and the lake holds: no topic brings more of them.
+
+        The rows may be ahead of the journal table's marks: by a batch that was published and not finished.
+        """
+        rows, journal = self._table, self._lake.journal
+        unread = {key: to for key, to in shown.items() if not self.is_read(key[0])}
+        return {key: min(to, max(rows.mark(key), journal.mark(key))) for key, to in unread.items()}
+
     @asked_again
     def about(self) -> int:
         """About how many entities there are, within a few percent."""

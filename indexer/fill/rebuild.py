@@ -27,14 +27,10 @@ from elasticsearch import ApiError, Elasticsearch
 
 from ...producers.kafka import ErrorLog, make_consumer
 from ...schemas.errors import KafkaUnavailableError, OperatorError
+from ...schemas.positions import behind
 from ...schemas.settings import Settings
 from ..connection import make_client
-from ..mapping import (
-    concrete_name,
-    index_body,
-    mapping_digest,
-    own_alias,
-)
+from ..mapping import REBUILD_ID, concrete_name, index_body, mapping_digest, own_alias
 from ..shown import Shown, read_shown, write_shown
 from ..waiting import Deadline
 from .bulk import BulkWriter
@@ -140,7 +136,7 @@ class _Rebuild:
         self._require_services()
         lake = LakeStates(self._settings, domains=domains_of(self._settings))
         live = self._call("look at its index", lambda: live_index(self._client, self._alias))
-        lease, name, resumed = self._call("begin", lambda: self._begin(live))
+        lease, name, resumed = self._call("begin", lambda: self._begin(live, lake))
         try:
             if lease.begun.phase == "load":
                 self._load(lake, name, lease)
@@ -175,7 +171,7 @@ class _Rebuild:
 
     # --- where to begin
 
-    def _begin(self, live: str | None) -> tuple[Lease, str, bool]:
+    def _begin(self, live: str | None, lake: LakeStates) -> tuple[Lease, str, bool]:
         """A lease on an unfinished index that can be continued, or else on a new one."""
         indices = sorted(self._client.indices.get(index=f"{self._alias}-*", features="mappings").body.items())
         numbers = [int(name.removeprefix(f"{self._alias}-")) for name, _ in indices if self._is_numbered(name)]
@@ -188,7 +184,11 @@ class _Rebuild:
                     self._throw_away(name)  # killed before its first word
                 continue
             token = require_idle(self._client, name)
-            if name == live or (begun[0].phase in ("load", "catch-up") and _is_current(index)):
+            if name == live and begun[0].phase in ("load", "failed"):
+                self._give_up(name)
+                continue
+            can_go_on = begun[0].phase in ("load", "catch-up") and _is_current(index)
+            if name == live or (can_go_on and not self._is_outrun(begun[0], lake)):
                 state = replace(begun[0], phase="swapped") if name == live else begun[0]
                 return Lease(self._client, name, state, token), name, True
             self._throw_away(name)
@@ -201,6 +201,16 @@ class _Rebuild:
     def _throw_away(self, name: str) -> None:
         self._client.options(ignore_status=404).indices.delete(index=name)
         self._thrown_away.append(name)
+
+    def _is_outrun(self, begun: Begun, lake: LakeStates) -> bool:
+        """Whether searches see more of a domain that is refused now: no topic brings that, another look at the lake
+        does."""
+        lacking = behind(begun.vector, known(self._client, self._alias))
+        return bool(begun.offsets) and not all(lake.is_read(topic) for topic, _ in lacking)
+
+    def _give_up(self, name: str) -> None:
+        """Leave an index to its indexer, which took it before it was filled: another one is rebuilt."""
+        self._client.options(ignore_status=404).delete(index=name, id=REBUILD_ID, refresh=True)
 
     def _new(self, name: str) -> Lease:
         body = index_body()
@@ -219,7 +229,8 @@ class _Rebuild:
         begun = lease.begun
         if not begun.offsets:
             offsets = self._ends()
-            lease.begun = begun = replace(begun, offsets=offsets, vector=lake.marks(known(self._client, self._alias)))
+            shown = known(self._client, self._alias)
+            lease.begun = begun = replace(begun, offsets=offsets, vector={**lake.kept(shown), **lake.marks(shown)})
             lease.tell()
         wanted = self._settings.indexer
         writer = BulkWriter(self._client, own_alias(name), self._patience, wanted.bulk_documents, wanted.bulk_bytes)
@@ -302,7 +313,7 @@ class _Rebuild:
 
     def _clean_up(self, name: str, lease: Lease) -> None:
         old = lease.begun.old
-        if old and not self._keep_old:
+        if old and old != name and not self._keep_old:
             self._call(
                 "delete the old index", lambda: self._client.options(ignore_status=404).indices.delete(index=old)
             )

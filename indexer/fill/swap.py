@@ -99,6 +99,9 @@ class Swap:
         """Have the old index's indexer stand back, and swap; False where it went on meanwhile."""
         self._tell(Stage("swap"))
         old = self._live()
+        if old == self._name:  # an indexer that found no other index took it
+            self._lease.begun = replace(self._lease.begun, old="", phase="swapped")
+            return True
         self._lease.begun = replace(self._lease.begun, old=old or "")
         self._call("begin the swap", self._lease.tell)
         if old is None:
@@ -124,7 +127,10 @@ class Swap:
         try:
             self._client.options(request_timeout=_SWAP_WITHIN_S).indices.update_aliases(actions=actions)
         except Exception as error:
-            if not is_away(error) or self._live() != self._name:
+            live = self._live()
+            if old is None and live not in (None, self._name):
+                return False  # an indexer that found no index has made one meanwhile
+            if not is_away(error) or live != self._name:
                 raise
         self._lease.begun = replace(self._lease.begun, phase="swapped")
         return True

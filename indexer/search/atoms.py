@@ -148,10 +148,10 @@ def _joined(tokens: Iterator[Token]) -> list[Token]:
 
 
 def _belongs_to(last: Token, token: Token) -> bool:
-    sep = _separator_at(last)
-    if sep > 0 and _part_is(last[:sep], "schema") and sep < len(last) - 1:  # the field's name may have a type behind it
-        return _belongs_to(last[sep + 1 :], token)
-    return sep == len(last) - 1 if sep >= 0 else _is_separator(token[0])
+    sep, end = _separator_at(last), len(last) - 1
+    if 0 < sep < end and _part_is(last[:sep], "schema"):  # the field's name may have a type behind it
+        sep = _separator_at(last, sep + 1)
+    return sep == end if sep >= 0 else _is_separator(token[0])
 
 
 def _part_is(token: Token, reserved: str) -> bool:
@@ -163,8 +163,8 @@ def _is_separator(character: tuple[str, bool]) -> bool:
     return not quoted and sign in _SEPARATORS
 
 
-def _separator_at(token: Token) -> int:
-    return next((index for index, character in enumerate(token) if _is_separator(character)), -1)
+def _separator_at(token: Token, start: int = 0) -> int:
+    return next((index for index in range(start, len(token)) if _is_separator(token[index])), -1)
 
 
 # --- one token to one term

@@ -10,13 +10,17 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
+from typing import Final
 
 from .. import terms
 from ..letters import cut_at, even, fold, hump_places
-
-Span = tuple[int, int]
+from .sequences import Span as Span
+from .sequences import sequences
 
 _BETWEEN = "\0"
+FEW: Final = 8
+"""Most words that are compared wherever the first of them stands; of more, each word of the text is read once."""
+_WORD: Final = re.compile(r"[^\W_]+")
 
 
 class EvenText:
@@ -75,6 +79,19 @@ class EvenText:
 
 
 def _places(folded: str, words: tuple[str, ...], prefix: bool) -> Iterator[Span]:
+    if len(words) > FEW:
+        return _places_of_many(folded, words, prefix)
+    return _places_of_few(folded, words, prefix)
+
+
+def _places_of_many(folded: str, words: tuple[str, ...], prefix: bool) -> Iterator[Span]:
+    first = next(_places_of_few(folded, words[:FEW], prefix=False), None)
+    if first is not None:
+        tokens = ((match[0], match.start(), match.end()) for match in _WORD.finditer(folded, first[0]))
+        yield from sequences(tokens, words, prefix=prefix)
+
+
+def _places_of_few(folded: str, words: tuple[str, ...], prefix: bool) -> Iterator[Span]:
     search, first = _pattern(words, prefix).search, len(words[0])
     match = search(folded)
     while match is not None:

@@ -1,8 +1,8 @@
 """Positions of another journal: refused at once, since no indexer will ever show them.
 
 The names of the journal's topics are known from the settings, and a partition that the index shows is one of the
-journal's. Only for one that it does not show is Kafka asked how many there are; where it does not answer, nothing is
-refused.
+journal's. Only for one that it does not show, and for a topic of a domain from outside, is Kafka asked what there is;
+where it does not answer, nothing is refused that begins like the journal's topics.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from ...schemas.errors import InvalidPositionError, MetajournalError
 from ...schemas.positions import Cut
-from ...schemas.registry import served_domains
+from ...schemas.registry import joining, served_domains
 from ...schemas.settings import Settings
 
 _ASKED_S: Final = 2.0
@@ -29,20 +29,24 @@ class JournalPartitions:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._topics = [settings.journal.topics.journal(domain) for domain in served_domains()]
+        own = (*served_domains(), *(domain.name for domain in joining()))
+        self._topics = [settings.journal.topics.journal(domain) for domain in own]
         self._counts: dict[str, int] = {}
 
     def refuse_foreign(self, wanted: Iterable[Key]) -> None:
         """Refuse what is in no topic of this journal. Raises: InvalidPositionError."""
-        for key in wanted:
-            if key[1] < 0 or not (key[0] in self._topics or self._is_from_outside(key[0])):
+        keys = list(wanted)
+        foreign = self._foreign_of({topic for topic, _ in keys if topic not in self._topics})
+        for key in keys:
+            if key[1] < 0 or key[0] in foreign:
                 raise _foreign(key)
 
-    def _is_from_outside(self, topic: str) -> bool:
-        """Whether a topic is that of a domain from outside, which the journal alone knows to be served."""
-        if topic.startswith(self._settings.journal.topics.journal("")) and not self._counts:
+    def _foreign_of(self, topics: set[str]) -> set[str]:
+        """Those of some topics that no domain has; which ones from outside are served, the journal alone knows."""
+        alike = {topic for topic in topics if topic.startswith(self._settings.journal.topics.journal(""))}
+        if alike and not self._counts:
             self._counts = self._partition_counts(_ASKED_S)
-        return topic in self._counts
+        return topics - (self._counts.keys() or alike)
 
     def refuse_missing(self, lacking: Iterable[Key], shown: Cut, *, timeout_s: float) -> None:
         """Refuse partitions that the journal does not have.

@@ -117,6 +117,8 @@ def _kinds(kinds: Any) -> tuple[str, ...]:
         return () if kinds is None else (checked_name(kinds, "kinds"),)
     if not isinstance(kinds, Collection) or isinstance(kinds, bytes | bytearray | Mapping):
         raise InvalidQueryError(f"kinds must be a kind or a list of kinds, not {kinds!r}.", option="kinds")
+    if not kinds:
+        raise InvalidQueryError("kinds must not be empty; omit it to search everywhere.", option="kinds")
     return tuple(sorted({checked_name(kind, "kinds") for kind in kinds}))
 
 

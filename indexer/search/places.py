@@ -16,8 +16,9 @@ from typing import Final
 
 from .. import terms
 from .atoms import Text
-from .even_text import EvenText
-from .even_text import Span as Span
+from .even_text import FEW, EvenText
+from .sequences import Span as Span
+from .sequences import sequences
 
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _PIECE: Final = 256
@@ -75,8 +76,9 @@ class _UnevenText:
         if not all(self._find(word.strip(terms.CUT), 0) >= 0 for word in words):
             return []
         if len(self.text) <= _SHORT:
-            return [iter(_sequences_of(tokens, words, prefix)) for tokens in self._tokens]
-        return [self._sequences(words, prefix, humps) for humps in (True, False)]
+            return [sequences(tokens, words, prefix=prefix) for tokens in self._tokens]
+        found = self._sequences if len(words) <= FEW else self._long_sequences
+        return [found(words, prefix, humps) for humps in (True, False)]
 
     @cached_property
     def _tokens(self) -> list[list[terms.Token]]:
@@ -85,6 +87,12 @@ class _UnevenText:
         return (
             [cut] if self._starts is None and self.text == self.folded else [cut, terms.tokens(self.text, humps=False)]
         )
+
+    def _long_sequences(self, words: Sequence[str], prefix: bool, humps: bool) -> Iterator[Span]:
+        first = next(self._sequences(words[:FEW], False, humps), None)
+        if first is not None:
+            tokens = terms.tokens_from(self.text, terms.run_start(self.text, first[0], 0), humps=humps)
+            yield from sequences(tokens, words, prefix=prefix)
 
     def _sequences(self, words: Sequence[str], prefix: bool, humps: bool) -> Iterator[Span]:
         find, done = self._finder(words), 0
@@ -156,16 +164,6 @@ class _UnevenText:
         before, letter = self.text[start - 1], self.text[start]
         goes_on = before.isascii() and before.isalnum() and letter.isalnum()
         return goes_on and not (before.islower() and letter.isupper())
-
-
-def _sequences_of(tokens: Sequence[terms.Token], words: Sequence[str], prefix: bool) -> Iterator[Span]:
-    """The same of a text that has been split."""
-    last = len(words) - 1
-    for start in range(len(tokens) - last):
-        here = tokens[start : start + last + 1]
-        goes_on = here[-1].word.startswith(words[-1]) if prefix else here[-1].word == words[-1]
-        if goes_on and all(token.word == word for token, word in zip(here[:-1], words, strict=False)):
-            yield here[0].start, here[-1].end
 
 
 class _Tokens:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from .. import terms
 from ..documents import SCOPES, Scope
 from ..errors import InvalidQueryError
-from ..keys import folded_key, hashed_key_token, key_token
+from ..keys import folded_key, key_tokens
 from .grammar import (
     AllOf,
     Clauses,
@@ -230,7 +230,7 @@ def _keyed(pairs: str, pair_words: str, key: Text, value: Text) -> list[Dsl]:
     for words, prefix in text_readings(value):
         if len(words) == 1:
             queries.append(_composed(pairs, terms.pair(folded, words[0]), prefix))
-        for token in dict.fromkeys((key_token(folded), hashed_key_token(folded))):
+        for token in key_tokens(folded):
             queries.append(_under_token(pair_words, token, words, prefix))
     return queries
 

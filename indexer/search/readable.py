@@ -7,7 +7,7 @@ from typing import Any
 
 from ...schemas.within import Within
 from ..errors import InvalidQueryError
-from .query import NONE, Dsl, any_of
+from .query import NONE, Dsl, any_of, begins
 
 
 def checked_within(within: Any) -> tuple[Within, ...] | None:
@@ -51,5 +51,5 @@ def _holds(one: Within) -> Dsl:
     whole = [start[:-1] for start in one.starts if start.endswith(":")]
     if whole:
         named.append({"terms": {"kind": whole}})
-    named += [{"prefix": {"urn": {"value": start}}} for start in one.starts if not start.endswith(":")]
+    named += [begins("urn", start) for start in one.starts if not start.endswith(":")]
     return {"bool": {"filter": [of_kind, any_of(named)]}} if named else NONE

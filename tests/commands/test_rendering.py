@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import RenderableType
 
-from metajournal.commands.search_views import without_filters
+from metajournal.commands.search_views import facets_view, without_filters
 from metajournal.commands.trace_views import trace_view
 from metajournal.indexer.search.results import Count
 from metajournal.schemas.settings import LogSettings
@@ -46,6 +46,14 @@ def test_a_name_of_several_lines_makes_no_line_of_its_own() -> None:
     assert without_filters(SimpleNamespace(total=3, facets=facets), ["--namespace"]).endswith(
         "namespace a\\nerror[forged]: b (3)."
     )
+
+
+def test_facets_say_how_many_values_are_not_shown() -> None:
+    facets = {"kind": [Count("dataset", 9)], "tag": [Count(f"t{number}", 1) for number in range(12)]}
+    lines = shown(facets_view(facets)).splitlines()
+    assert [line.split() for line in lines if "t9" in line] == [["t9", "1"]]
+    assert [line for line in lines if "t10" in line or "more" in line] == [lines[-1]]
+    assert "(2 more in --json)" in lines[-1]
 
 
 def test_json_has_nothing_that_a_terminal_obeys_and_is_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,16 @@ class Feed:
         if steps > 3:
             self.lake.journal.append(_journal_rows(self.journal, placed), reached)
 
+    def other_domain(self, name: str, partition: int, mark: int) -> tuple[str, int]:
+        """Have the rows of another domain's batch, which is not finished, stand in the lake; its partition."""
+        place = (self._settings.journal.topics.journal(name), partition)
+        self.lake.tables["entities"].append(rows_to_arrow(()), Reached({place: mark}, {}, {name: "rules"}))
+        return place
+
+    def starts_over(self) -> None:
+        """The state topic has been made anew: it is empty."""
+        self._ends = dict.fromkeys(range(PARTITIONS), 0)
+
     @staticmethod
     def _partition(row: EntityRow) -> int:
         return partition_of(f"{row.tenant}/{row.aggregate}".encode(), PARTITIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import product
 
 import pytest
@@ -79,6 +80,8 @@ def value(text: str, prefix: bool = False) -> Value:
         ("schema:field : type", [Field(Text("field"), Text("type"))]),
         ("Schema = field: type x", [Field(Text("field"), Text("type")), value("x")]),
         ("schema: field other", [Field(Text("field")), value("other")]),
+        ("schema: schema : type x", [Field(Text("schema"), Text("type")), value("x")]),
+        ("schema:schema:a :b", [Field(Text("schema"), Text("a")), value(":b")]),
         ("schemas:a :b", [Property(Text("schemas"), Text("a")), value(":b")]),
         ("schema:fi*", [Field(Text("fi", True))]),
         ("schema:field:type", [Field(Text("field"), Text("type"))]),
@@ -136,6 +139,13 @@ def test_what_is_too_long_is_refused_with_the_limit() -> None:
     with pytest.raises(InvalidQueryError, match="5 groups"):
         parse("(a " * 6 + ")" * 6)
     assert parse("(a " * 5 + ")" * 5 + " (" * 4000).terms == (value("a"),)
+
+
+@pytest.mark.parametrize("text", ["schema:" * 1_100 + "x y", "schema: " * 1_000 + "x", "schema:a" + " :" * 3_000])
+def test_schemas_one_after_the_other_cost_what_their_text_costs(text: str) -> None:
+    began = time.process_time()
+    assert parse(text).terms
+    assert time.process_time() - began < 0.5
 
 
 # --- AND, OR, NOT, signs and parentheses

@@ -52,6 +52,15 @@ def test_what_is_found_is_what_comparing_all_words_finds(text: str, asked: str, 
         assert spans(text, words, prefix=prefix) == spans_of_all_words(text, words, prefix=prefix)
 
 
+@given(st.lists(st.sampled_from("ab"), min_size=9, max_size=24), st.integers(1, 6), st.text(max_size=3), st.booleans())
+def test_many_words_are_found_wherever_they_stand_one_after_the_other(
+    words: list[str], count: int, between: str, prefix: bool
+) -> None:
+    texts = f" {between} ".join([*words * count, "abc", *words]), "aB" * 40 + "-".join(words) * count
+    for text in (*texts, *(f"{text} \u00df " * 3 for text in texts), *(text.replace("b", "b\u0301") for text in texts)):
+        assert spans(text, words, prefix=prefix) == spans_of_all_words(text, words, prefix=prefix)
+
+
 @pytest.mark.parametrize("letter", ["ß", "ﬁ", "½", "e\u0301", "x\u0301", "™", "é", "…", "\u0301", "1\ufe0f"])
 @pytest.mark.parametrize("text", ["a {0} b", "a{0}b", "{0}a b{0}", "a b{0} a b", "aB{0} a{0}B a b"])
 def test_a_character_that_becomes_several_or_none_hides_and_joins_no_words(letter: str, text: str) -> None:
@@ -219,6 +228,19 @@ def test_a_letter_with_thousands_of_marks_costs_what_splitting_it_costs() -> Non
     began = time.process_time()
     assert spans(text, ["needle"], prefix=False) == {(50_002, 50_008)}
     assert time.process_time() - began < 20 * splitting
+
+
+@pytest.mark.parametrize("letter", ["b", "\u00df"])
+def test_a_phrase_in_a_text_that_repeats_itself_costs_what_splitting_the_text_costs(letter: str) -> None:
+    """To read it again wherever the first word stands takes many times as long."""
+    text = f"a{letter} " * 50_000 + "c"
+    words = [*terms.words(f"a{letter} " * 600), "c"]
+    began = time.process_time()
+    terms.tokens(text)
+    splitting = time.process_time() - began
+    began = time.process_time()
+    assert len(spans(text, words, prefix=False)) == 1
+    assert time.process_time() - began < 6 * splitting
 
 
 def test_near_words_are_shown_where_they_stand() -> None:

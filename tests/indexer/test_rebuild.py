@@ -8,28 +8,34 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from elasticsearch import Elasticsearch
 
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.documents import document_id
-from metajournal.indexer.errors import AliasReplacedError, MappingMismatchError
-from metajournal.indexer.fill.compare import compare_index
+from metajournal.indexer.errors import AliasReplacedError, IndexerError, MappingMismatchError
+from metajournal.indexer.fill.compare import Comparison, compare_index
 from metajournal.indexer.fill.lake_states import LakeStates
 from metajournal.indexer.fill.lease import Begun, Lease, RebuildRunningError
 from metajournal.indexer.fill.rebuild import RebuildDiffersError, rebuild_index
 from metajournal.indexer.fill.runner import Indexer
+from metajournal.indexer.fill.serving import domains_of
 from metajournal.indexer.fill.stages import Stage
-from metajournal.indexer.mapping import concrete_of, index_body, own_alias
+from metajournal.indexer.fill.swap import Swap
+from metajournal.indexer.mapping import concrete_of, ensure_index, index_body, own_alias
 from metajournal.indexer.search.searching import Search
-from metajournal.indexer.shown import hand_over, read_shown
+from metajournal.indexer.shown import hand_over, read_shown, write_shown
 from metajournal.schemas.errors import KafkaUnavailableError, SearchUnavailableError, UnavailableError
-from metajournal.schemas.positions import behind
+from metajournal.schemas.positions import behind, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
+from metajournal.stack.supervisor import read_told
 from tests.index import index_holds
-from tests.indexer.feed import Feed
+from tests.indexer.feed import PARTITIONS, Feed
+from tests.new_topics import delete_topics, remake_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -212,6 +218,155 @@ def test_a_new_index_that_differs_is_not_put_in_place(
     monkeypatch.undo()
     done = rebuild_index(settings)
     assert len(done.thrown_away) == 1
+    assert index_holds(settings) == feed.expected()
+
+
+def test_an_indexer_that_starts_during_the_first_rebuild_makes_an_index_of_its_own(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    feed.batch(feed.rows(60))
+    made = list[str]()
+
+    def start(stage: Stage) -> None:
+        if not made:
+            made.append(ensure_index(client, settings.elasticsearch.index))
+
+    done = rebuild_index(settings, tell=start)
+    assert made == [f"{settings.elasticsearch.index}-000002"]
+    assert (done.index, done.old) == (f"{settings.elasticsearch.index}-000001", made[0])
+    assert names(client, settings) == {done.index}
+    assert index_holds(settings) == feed.expected()
+
+
+def test_an_indexer_that_makes_an_index_in_the_moment_of_the_swap_is_swapped_out(
+    settings: Settings, feed: Feed, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.batch(feed.rows(60))
+    made, pointed = list[str](), Swap._pointed
+
+    def late(self: Swap, old: str | None) -> bool:
+        if not made:
+            made.append(ensure_index(client, settings.elasticsearch.index))
+        return pointed(self, old)
+
+    monkeypatch.setattr(Swap, "_pointed", late)
+    done = rebuild_index(settings)
+    assert (done.old, names(client, settings)) == (made[0], {done.index})
+    assert index_holds(settings) == feed.expected()
+
+
+def test_an_index_that_an_indexer_took_while_it_was_filled_is_not_deleted_when_it_is_full(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    """As an indexer of an earlier version does."""
+    feed.batch(feed.rows(60))
+
+    def take(stage: Stage) -> None:
+        name = f"{settings.elasticsearch.index}-000001"
+        client.indices.put_alias(index=name, name=settings.elasticsearch.index, is_write_index=True)
+
+    done = rebuild_index(settings, tell=take)
+    assert (done.index, done.old, done.kept) == (f"{settings.elasticsearch.index}-000001", None, False)
+    assert names(client, settings) == {done.index}
+    assert index_holds(settings) == feed.expected()
+    assert rebuild_index(settings).old == done.index
+
+
+@pytest.mark.parametrize("phase", ["load", "failed"])
+def test_what_a_killed_rebuild_had_filled_by_half_is_not_called_rebuilt(
+    settings: Settings, feed: Feed, client: Elasticsearch, phase: str
+) -> None:
+    feed.batch(feed.rows(60))
+    name = f"{settings.elasticsearch.index}-000001"
+    body = index_body()
+    body["mappings"]["_meta"]["metajournal"]["rebuild"] = True
+    client.indices.create(index=name, aliases={own_alias(name): {}}, **body)
+    Lease(client, name, Begun(phase), None).end()
+    assert ensure_index(client, settings.elasticsearch.index) != name
+    client.indices.delete(index=f"{settings.elasticsearch.index}-000002")
+    client.indices.put_alias(index=name, name=settings.elasticsearch.index, is_write_index=True)
+    done = rebuild_index(settings)
+    assert (done.old, done.resumed, names(client, settings)) == (name, False, {done.index})
+    assert index_holds(settings) == feed.expected()
+
+
+def test_an_index_that_a_rebuild_put_into_use_is_taken_again_where_its_alias_is_lost(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    feed.batch(feed.rows(60))
+    name = rebuild_index(settings).index
+    client.indices.delete_alias(index=name, name=settings.elasticsearch.index)
+    assert ensure_index(client, settings.elasticsearch.index) == name
+
+
+def test_a_domain_that_is_refused_alone_keeps_nobody_from_rebuilding(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    """What searches see of it stays; it is neither read nor waited for, and the comparison says what it said before."""
+    feed.batch(feed.rows(60))
+    first, topics = rebuild_index(settings).index, settings.journal.topics
+    shown = read_shown(client, first)
+    place = feed.other_domain("files", 0, position(1, 9))
+    write_shown(client, own_alias(first), {**shown.vector, place: position(1, 7)}, shown.offsets, shown)
+    delete_topics(AdminClient(dict(settings.kafka)), [topics.journal("files")])
+    assert "files" not in domains_of(settings)
+    before = compare_index(settings)
+    done = rebuild_index(settings)
+    assert (done.old, names(client, settings)) == (first, {done.index})
+    assert read_shown(client, done.index).vector == {**shown.vector, place: position(1, 7)}
+    assert compare_index(settings) == before == Comparison(compared=len(feed.model))
+    assert index_holds(settings) == feed.expected()
+
+
+def test_a_rebuild_from_before_a_domain_was_refused_goes_on_only_where_it_holds_all_that_is_seen_of_it(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    feed.batch(feed.rows(60))
+    first, topics = rebuild_index(settings).index, settings.journal.topics
+    shown = read_shown(client, first)
+    seen = {**shown.vector, feed.other_domain("files", 0, position(1, 9)): position(1, 7)}
+    write_shown(client, own_alias(first), seen, shown.offsets, shown)
+    delete_topics(AdminClient(dict(settings.kafka)), [topics.journal("files")])
+    body = index_body()
+    body["mappings"]["_meta"]["metajournal"]["rebuild"] = True
+    for number, vector in ((2, shown.vector), (4, seen)):
+        name = f"{settings.elasticsearch.index}-00000{number}"
+        client.indices.create(index=name, aliases={own_alias(name): {}}, **body)
+        Lease(client, name, Begun("load", dict(vector), dict(shown.offsets)), None).end()
+        done = rebuild_index(settings)
+        lacks = vector != seen
+        assert (done.resumed, done.thrown_away) == ((False, (name,)) if lacks else (True, ()))
+        assert read_shown(client, done.index).vector == seen
+        assert index_holds(settings) == feed.expected()
+
+
+def test_a_lost_state_topic_that_is_made_anew_ends_the_indexer_until_the_index_is_rebuilt(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    """What it held and the index never got would be claimed by the next outcome's positions."""
+    feed.batch(feed.rows(200))
+    with indexing(settings):
+        eventually(feed.shown, 30, "the first batch")
+    before = read_shown(client, settings.elasticsearch.index)
+    feed.batch(feed.rows(60))
+    config = {"cleanup.policy": "compact", "max.message.bytes": str(16 << 20)}
+    remake_topics(AdminClient(dict(settings.kafka)), [NewTopic(feed.state, PARTITIONS, config=config)])
+    feed.starts_over()
+    feed.batch(feed.rows(4))
+    stop = threading.Event()
+    timer = threading.Timer(20, stop.set)
+    timer.start()
+    with pytest.raises(IndexerError, match=f"{feed.state} is not the one that the index was filled from") as ended:
+        Indexer(settings).run(stop)
+    timer.cancel()
+    assert "`metajournal rebuild index`" in ended.value.hint
+    told = read_told(Path(settings.stack.home or "") / "indexer.json")
+    assert (told["state"], told["mend"]) == ("failed", ended.value.hint)
+    assert read_shown(client, settings.elasticsearch.index).vector == before.vector
+    rebuild_index(settings)
+    with indexing(settings):
+        feed.batch(feed.rows(20))
+        eventually(feed.shown, 30, "what came since")
     assert index_holds(settings) == feed.expected()
 
 

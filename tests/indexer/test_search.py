@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from bench.hostile import HOSTILE
 from metajournal.domains.catalog.urns import dataset
-from metajournal.indexer import waiting
+from metajournal.indexer import keys, waiting
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.errors import (
     IndexMissingError,
@@ -31,6 +31,7 @@ from metajournal.indexer.mapping import ensure_index, index_body
 from metajournal.indexer.search.described import Described
 from metajournal.indexer.search.edits import edits_of
 from metajournal.indexer.search.explain import matched, near
+from metajournal.indexer.search.foreign import JournalPartitions
 from metajournal.indexer.search.grammar import Everything, Query, Term, Value, parse
 from metajournal.indexer.search.ranking import Tier, plain_word
 from metajournal.indexer.search.results import Count
@@ -48,13 +49,16 @@ from metajournal.schemas.errors import (
     SearchUnavailableError,
 )
 from metajournal.schemas.positions import Position, position
+from metajournal.schemas.registry import joining
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
+from metajournal.schemas.within import Within
 from tests.indexer.corpus import CORPUS, FINDABLE, NAME_OF, State, state
 from tests.indexer.failing import failing
 from tests.indexer.loading import load
 from tests.indexer.test_documents import worst_cases
 
 pytestmark = pytest.mark.services
+SCHEMAS = ("schema:" * 1_100 + "x y", "schema: " * 1_000 + "x")
 
 
 def own_index(elasticsearch: str) -> Settings:
@@ -401,7 +405,7 @@ def test_any_text_is_answered_and_only_ever_a_value(catalog: Search, text: str) 
     assert results.total <= len(FINDABLE)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:30])
+@pytest.mark.parametrize("text", [*HOSTILE, *SCHEMAS], ids=lambda text: ascii(text)[:30])
 def test_long_queries_are_answered(catalog: Search, text: str) -> None:
     try:
         assert catalog.search(text).total >= 0
@@ -640,7 +644,7 @@ def test_what_elasticsearch_does_not_take_is_a_query_error(catalog: Search, opti
     [
         {"limit": -1}, {"limit": 1001}, {"limit": "x"}, {"limit": True}, {"limit": 1.5}, {"sort": "size"}, {"sort": 5},
         {"scope": "user"}, {"scope": 5}, {"namespace": 5}, {"kinds": 5}, {"kinds": [5]}, {"kinds": b"x"}, {"tenant": 5},
-        {"namespace": ""}, {"kinds": ""}, {"kinds": ["dataset", ""]}, {"tenant": ""},
+        {"namespace": ""}, {"kinds": ""}, {"kinds": ["dataset", ""]}, {"kinds": []}, {"kinds": set()}, {"tenant": ""},
         {"facets": "yes"}, {"timeout_s": "x"}, {"timeout_s": -1}, {"timeout_s": float("nan")},
     ],
 )  # fmt: skip
@@ -657,6 +661,35 @@ def test_a_query_or_prefix_that_is_no_text_is_named(catalog: Search) -> None:
             catalog.suggest_names(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidQueryError, match="limit"):
         catalog.suggest_keys("x", limit="5")  # type: ignore[arg-type]
+
+
+def test_words_under_a_key_of_characters_that_elasticsearch_counts_twice_are_found(
+    elasticsearch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document from before they were counted so is found by the words by which it was found."""
+    settings, key, word = own_index(elasticsearch), "\U0001f680" * 100, "w" * 64
+    load(settings, [state(dataset("default", "new"), user={key: f"{word} other"}, offset=1)])
+    monkeypatch.setattr(keys, "_utf16_units", len)
+    keys.key_of.cache_clear()
+    load(settings, [state(dataset("default", "old"), user={key: f"{word} other"}, offset=2)])
+    monkeypatch.undo()
+    keys.key_of.cache_clear()
+    with Search(settings) as search:
+        for asked in (f"{key}:{word}", f'{key}:"{word} other"', f"{key}:{word[:50]}*", f"{key[:90]}*:{word}"):
+            assert "new" in [hit.name for hit in search.search(asked).hits], asked[100:]
+        for asked in (f"{key}:other", f"{key}:oth*", f"{key[:90]}*:other"):
+            assert {hit.name for hit in search.search(asked).hits} == {"new", "old"}
+
+
+def test_what_may_be_read_may_begin_with_a_long_urn(elasticsearch: str) -> None:
+    """Elasticsearch takes no prefix of 1,000 bytes; a right's pattern may have 1,024."""
+    settings = own_index(elasticsearch)
+    long, other = dataset("default", "x" * 1_000), dataset("default", "x" * 900)
+    load(settings, [state(long, offset=1), state(other, offset=2)])
+    with Search(settings) as search:
+        for size in (920, 1_005, len(long)):
+            seen = search.search("*", within=[Within(None, starts=(long[:size],))])
+            assert [hit.urn for hit in seen.hits] == [long]
 
 
 # --- changes
@@ -968,6 +1001,30 @@ def test_at_least_of_another_journal_is_refused_without_waiting(catalog: Search)
             catalog.search("*", at_least=Position(topic, 0, position(1, 0)), timeout_s=3600)
     with pytest.raises(InvalidPositionError, match="This journal has no"):
         catalog.search("*", at_least={(topics.journal("catalog"), -1): position(1, 1)}, timeout_s=3600)
+
+
+def test_where_kafka_does_not_answer_no_topic_of_this_journal_is_refused(
+    elasticsearch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one of a domain that joined later, or comes from outside; a cursor holds positions of them all."""
+    settings, asked = own_index(elasticsearch), list[float]()
+    topics = settings.journal.topics
+    domains = ("catalog", *(domain.name for domain in joining()), "games")
+    load(settings, CORPUS.values(), {(topics.journal(domain), number): 9 for domain in domains for number in range(3)})
+
+    def away(self: JournalPartitions, timeout_s: float) -> dict[str, int]:
+        asked.append(timeout_s)
+        return {}
+
+    monkeypatch.setattr(JournalPartitions, "_partition_counts", away)
+    with Search(settings) as search:
+        page = search.search("*", limit=2)
+        assert len(search.search("*", limit=2, cursor=page.cursor).hits) == 2
+        assert len(asked) == 1, "the partitions of a topic are asked for together"
+        for domain in domains:
+            assert search.search("*", limit=0, at_least=Position(topics.journal(domain), 0, 8)).total > 0
+        with pytest.raises(InvalidPositionError, match=r"This journal has no another\.journal\.catalog/0"):
+            search.search("*", at_least=Position("another.journal.catalog", 0, 8))
 
 
 def test_at_least_of_a_partition_that_there_is_not_is_refused_and_a_new_one_waited_for(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from elasticsearch import Elasticsearch
 
 from metajournal.indexer.connection import make_client
@@ -21,11 +22,15 @@ from metajournal.indexer.mapping import (
     SEARCHED_DIGESTS,
     check_mapping,
     concrete_of,
+    own_alias,
 )
 from metajournal.indexer.search.searching import Search
+from metajournal.indexer.shown import read_shown, write_shown
+from metajournal.schemas.positions import position
 from metajournal.schemas.settings import LakeSettings, Settings
 from tests.index import index_holds
 from tests.indexer.feed import Feed
+from tests.new_topics import delete_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -86,6 +91,19 @@ def test_a_takeover_that_is_stopped_leaves_the_old_index_in_use_and_the_next_sta
     check_mapping(client, settings.elasticsearch.index)
     assert index_holds(settings) == feed.expected()
     eventually(lambda: len(client.indices.get(index=f"{settings.elasticsearch.index}-*").body) == 1, 10, "one index")
+
+
+def test_a_domain_that_is_refused_alone_holds_up_no_takeover(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    name = label(settings, client, MAPPING_VERSION - 1)
+    shown, place = read_shown(client, name), feed.other_domain("files", 0, position(1, 9))
+    write_shown(client, own_alias(name), {**shown.vector, place: position(1, 7)}, shown.offsets, shown)
+    delete_topics(AdminClient(dict(settings.kafka)), [place[0]])
+    take_over(settings, threading.Event(), lambda message: None)
+    assert check_mapping(client, settings.elasticsearch.index) != name
+    assert read_shown(client, settings.elasticsearch.index).vector[place] == position(1, 7)
+    assert index_holds(settings) == feed.expected()
 
 
 def test_an_index_of_a_later_version_is_never_touched(settings: Settings, feed: Feed, client: Elasticsearch) -> None:
