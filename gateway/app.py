@@ -229,7 +229,7 @@ class Gateway:
         """
         row = (await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s, asker=asked.asker)).row
         if row is None or row.deleted:
-            stands = partial(stands_already, self._journal, wish.event_id)
+            stands = partial(stands_already, self._journal, wish.event_id, asked)
             if wish.event_id is not None and await self._readers.run(stands, asker=asked.asker):
                 return wish
             raise HttpError(
@@ -349,7 +349,7 @@ class Gateway:
     def _refused(self, request: HttpRequest, exchange: _Exchange, error: Exception) -> Response:
         """The answer of an error; what only the operator may know goes to the log."""
         exchange.error = error
-        problem = problem_of(error, exchange.request_id, is_local=self._settings.is_local)
+        problem = problem_of(error, exchange.request_id, is_local=self._settings.tells_all)
         if isinstance(error, OutcomeUnknownError) and "event_id" in error.data:
             problem.headers = {**problem.headers, EVENT_ID: error.data["event_id"]}
         if isinstance(error, OperatorError):

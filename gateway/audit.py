@@ -55,6 +55,8 @@ _OF_ONE: Final = (0.2, 20)
 """Records a second, and at once, of what one sender or one key is refused without a limit of its own."""
 _OF_ALL: Final = (2.0, 200)
 """The same of all together."""
+_OF_EVENTS: Final = (5.0, 1_000)
+"""The same of the events of one key that are refused within requests of several."""
 _TOLD_EACH_S: Final = 60.0
 """Seconds until a record counts those that were left out."""
 
@@ -145,7 +147,7 @@ class Audit:
         self._producer = make_producer(settings, ErrorLog(), **_PRODUCER)
         self._closing = threading.Event()
         self._is_losing = False
-        self._of_one, self._of_all = Buckets(*_OF_ONE), Buckets(*_OF_ALL)
+        self._of_one, self._of_all, self._of_events = Buckets(*_OF_ONE), Buckets(*_OF_ALL), Buckets(*_OF_EVENTS)
         self._left_out = 0
         self._thread = threading.Thread(target=self._run, name="metajournal-audit", daemon=True)
         self._thread.start()
@@ -191,8 +193,11 @@ class Audit:
             self.note(Record(REFUSED, "none", "", None, 401, "none", None, int(time.time() * 1000), count))
 
     def refused(self, exchange: Exchange, error: ForbiddenError) -> None:
-        """Record one of several events of a request that is refused."""
-        self.note(self._record(exchange, REFUSED, 403, error))
+        """Record one of several events of a request that is refused; of very many they are counted."""
+        if exchange.principal is not None and self._of_events.lacks(exchange.principal.key_id):
+            self._leave_out()
+        else:
+            self.note(self._record(exchange, REFUSED, 403, error))
 
     def _record(self, exchange: Exchange, what: str, status: int, error: Exception | None = None) -> Record:
         row, refusal = exchange.row, error or exchange.error

@@ -29,6 +29,8 @@ LINES: Final = ("application/x-ndjson", "application/jsonl", "application/ndjson
 _ENTRY: Final = re.compile(r"\$(?:\.(\w+))?\[\.\.\.\]")
 _UTF8: Final = ("utf-8", "utf8")
 _PACKED: Final = 16 + zlib.MAX_WBITS
+_MOST_MEMBERS: Final = 10_000
+"""Most members of a gzip body: each takes time, however little it holds."""
 _FORM: Final = "application/x-www-form-urlencoded"
 """What curl says of `-d` unless told otherwise; the source's samples say nothing else."""
 
@@ -88,7 +90,7 @@ async def read_body(
 
 async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, *, is_packed: bool) -> bytes:
     """All of a body; gzip of several members is what they hold, one after the other (RFC 1952, 2.2)."""
-    data, packed_bytes, unpack = bytearray(), 0, zlib.decompressobj(_PACKED)
+    data, packed_bytes, members, unpack = bytearray(), 0, 1, zlib.decompressobj(_PACKED)
     async for chunk in chunks:
         packed_bytes += len(chunk)
         if packed_bytes > most_bytes:
@@ -99,6 +101,9 @@ async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, *, is_packed:
         left = chunk
         while left:
             if unpack.eof:
+                members += 1
+                if members > _MOST_MEMBERS:
+                    raise InputError(f"The body has more than {_MOST_MEMBERS:,} gzip members.", code="not-gzip")
                 unpack = zlib.decompressobj(_PACKED)
             try:
                 data += unpack.decompress(left, most_bytes + 1 - len(data))

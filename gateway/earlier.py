@@ -11,6 +11,7 @@ from ..client import Journal
 from ..consumers.finding import value_at
 from ..lake.events import payload_at
 from ..schemas.encoding.codec import decode
+from ..schemas.endpoints import Request
 from ..schemas.errors import DecodeError, UnavailableError, UnknownEventError
 from ..schemas.events.base import Event
 from ..schemas.positions import Position
@@ -34,8 +35,8 @@ def is_same_event(journal: Journal, position: Position, event: Event, *, actor: 
     return (first.event, first.header.actor, first.header.expected) == (event, actor, expected)
 
 
-def stands_already(journal: Journal, event_id: str | None) -> bool:
-    """Whether an event of that id is in the journal.
+def stands_already(journal: Journal, event_id: str | None, asked: Request) -> bool:
+    """Whether an event of that id, by who asks and about the same aggregate, is in the journal.
 
     Raises:
         UnavailableError: that is not known yet.
@@ -43,7 +44,7 @@ def stands_already(journal: Journal, event_id: str | None) -> bool:
     if event_id is None:
         return False
     try:
-        journal.why(event_id)
+        steps = journal.why(event_id).steps
     except UnknownEventError as error:
         if error.data.get("whole") is False:
             raise UnavailableError(
@@ -51,7 +52,8 @@ def stands_already(journal: Journal, event_id: str | None) -> bool:
                 hint="Ask again in a while: the stream is far behind.",
             ) from None  # fmt: skip
         return False
-    return True
+    same = asked.tenant, asked.actor, str(asked.entity.aggregate)
+    return any((step.tenant, step.actor, step.aggregate) == same for step in steps)
 
 
 def _value(journal: Journal, position: Position) -> bytes | None:

@@ -1,7 +1,8 @@
 """Connections with deadlines: uvicorn itself never closes one whose request trickles in.
 
 A head has 10 seconds from its first byte, or from the connection's beginning; a body's deadline is that of
-`bodies.read_body`.
+`bodies.read_body`. What stands behind a body in chunks (trailers) is no part of the head: it is read over (RFC 9110,
+6.5.1), and bounded as heads are.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class DeadlinedProtocol(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes: int = 0
+    _beside_bytes: int = 0
+    """What came since the last piece of a body and is none: sizes of chunks and trailers."""
     _in_head: bool = True
     _cycles: list[Any]
     """Requests that are not answered yet, one behind the other."""
@@ -41,9 +44,21 @@ class DeadlinedProtocol(HttpToolsProtocol):
         if self._in_head:
             self._wait_for_head()
             self._head_bytes += len(data)
+        else:
+            self._beside_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_BYTES:
+        if (self._head_bytes if self._in_head else self._beside_bytes) > HEAD_BYTES:
             self._give_up(_TOO_LARGE)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head; one behind the body must not pass for it."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._beside_bytes = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
@@ -59,7 +74,7 @@ class DeadlinedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._end_deadline()
         self._in_head = True
-        self._head_bytes = 0
+        self._head_bytes = self._beside_bytes = 0
 
     def on_response_complete(self) -> None:
         """An answer that comes before the whole body leaves the rest a deadline, too."""

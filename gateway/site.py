@@ -148,8 +148,9 @@ class Site:
             await self._logins.end(visit.principal)
             return self._moved("/login", {"Set-Cookie": self._cookies.dropped(request)})
         asked = self._asked(page, names, rest, query, fields, visit)
-        exchange.urn = asked.urn
-        check_needs(visit.principal, page.needed(asked))
+        needs = page.needed(asked)
+        exchange.urn = asked.urn or next((need.urn for need in needs if need.urn is not None), None)
+        check_needs(visit.principal, needs)
         if page.form is not None:
             return await self._sent(request, page, asked, visit)
         if page.check is not None:
@@ -242,7 +243,7 @@ class Site:
         try:
             shown = section(self._journal, asked, row)
         except UnavailableError as error:
-            message, hint = words_of(error, is_local=self._settings.is_local)
+            message, hint = words_of(error, is_local=self._settings.tells_all)
             shown = Shown("missing.html", {"problem": {"detail": message, "hint": hint}})
         return None if shown is None else Markup(self._text(request, shown, visit))  # it was escaped on its way
 

@@ -178,6 +178,11 @@ class GatewaySettings:
         """Whether only this machine reaches it."""
         return self.loopback_only or self.host in ("localhost", "::1") or self.host.startswith("127.")
 
+    @property
+    def tells_all(self) -> bool:
+        """Whether all who are answered are on this machine, so that answers may name its servers and folders."""
+        return self.is_local and not self.behind_proxy
+
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:

@@ -138,6 +138,8 @@ class Rights:
 
     def anywhere(self, action: str) -> bool:
         """Whether an action, by its whole name, is allowed on anything: for what is of no entity, the pipeline."""
+        if action in _across():  # who may give it on nothing at all must not give it
+            return any(_takes_in_something(action, pattern) for pattern in self._parsed.get(action, ()))
         return action in self._allowed
 
     def within(self, action: str) -> tuple[Within, ...]:
@@ -248,6 +250,11 @@ def _kinds_with(action: str, pattern: Pattern, own: Iterable[Pattern]) -> Iterat
     for kind in kinds:
         if action_on(action, kind) == action and (pattern.kind or not pattern.parts or has_namespace(kind)):
             yield kind
+
+
+def _takes_in_something(action: str, pattern: Pattern) -> bool:
+    """Whether there can be an entity that a pattern takes in and an action is possible on."""
+    return any(not _is_covered(kind, pattern, ()) for kind in _kinds_with(action, pattern, ()))
 
 
 def _is_covered(kind: str, pattern: Pattern, own: Iterable[Pattern]) -> bool:

@@ -88,7 +88,7 @@ def shown_problem(error: MetajournalError | None, journal: Journal) -> dict[str,
     """Why a part of a page is not there."""
     if error is None:
         return None
-    message, hint = words_of(error, is_local=journal.settings.gateway.is_local)
+    message, hint = words_of(error, is_local=journal.settings.gateway.tells_all)
     return {"detail": message, "hint": hint}
 
 

@@ -24,7 +24,7 @@ from ...schemas.pages import Page, Shown
 from ...schemas.positions import EPOCH_SHIFT, Cut
 from ...schemas.rejections import next_step
 from ..own.rows import may, may_name
-from .rebuilds import rebuilds
+from .rebuilds import rebuilds, said_of
 
 _GOOD_S: Final = 2.0
 _ASKED_S: Final = 2.0
@@ -87,7 +87,7 @@ def _asked(journal: Journal) -> Freshness:
         for topic in journal.epochs.topics:
             ends |= committed_ends(journal.settings, journal.epochs, topic, timeout_s=_ASKED_S)
     except MetajournalError as error:
-        return Freshness({}, (), error.message)
+        return Freshness({}, (), said_of(journal, error))
     return Freshness(ends, (_stage(journal, "lake", ends, _marks), _stage(journal, "index", ends, _shows)))
 
 
@@ -99,7 +99,7 @@ def _stage(journal: Journal, name: str, ends: Cut, reached: Any) -> Stage:
         }
         stored = appended_ms(journal.settings, lacking, _ASKED_S)
     except MetajournalError as error:
-        return Stage(name, {}, None, error.message)
+        return Stage(name, {}, None, said_of(journal, error))
     lags = {place: max(0, ends[place] - _first(held, place, ends[place])) for place in held}
     oldest = min(stored.values(), default=None)
     if oldest is None:
@@ -133,7 +133,7 @@ def _pipeline(journal: Journal, request: Request) -> Shown:
         since_ms = request.at_ms - _DAYS * 86_400_000
         refused = journal.lake.of_all_tables(lambda view: _refused(view, request, since_ms))
     except MetajournalError as error:
-        problem = error.message
+        problem = said_of(journal, error)
     shown = [
         (name, one if may_name(one.detail, request) else one._replace(detail=None))
         for name, one in refused.events if all(may(request, READ, entity) for entity in one.entities)

@@ -13,6 +13,7 @@ from ...lake.declared import SPECS
 from ...lake.tables import Lake
 from ...schemas.errors import MetajournalError
 from ...schemas.positions import EPOCH_SHIFT, Cut
+from ..problems import words_of
 
 _RESUMED: Final = "If its command was ended, `{command}` resumes it."
 _PHASES: Final = {
@@ -47,12 +48,17 @@ def rebuilds(journal: Journal, ends: Cut) -> tuple[list[Rebuild], list[str]]:
     try:
         found += _of_lake(journal, ends)
     except MetajournalError as error:
-        problems.append(error.message)
+        problems.append(said_of(journal, error))
     try:
         found += map(_of_index, unfinished_indexes(journal.settings))
     except MetajournalError as error:
-        problems.append(error.message)
+        problems.append(said_of(journal, error))
     return found, problems
+
+
+def said_of(journal: Journal, error: MetajournalError) -> str:
+    """What an error says, as those may know it who see the page."""
+    return words_of(error, is_local=journal.settings.gateway.tells_all)[0]
 
 
 def _of_lake(journal: Journal, ends: Cut) -> list[Rebuild]:

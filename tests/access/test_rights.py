@@ -262,6 +262,18 @@ def test_a_pattern_that_takes_in_nothing_is_covered_by_nothing(empty: str) -> No
     assert not Rights([], {}).covers(Rights([("admin", "thing:a/b/c/d/*")], {}))
 
 
+@pytest.mark.parametrize(
+    "empty", ["dataset:a", "dataset:a/b/*", "repo:a/*", "access-role:x", "access-role:a/*", "program:a/a/flow/x/*"]
+)
+def test_a_pattern_that_takes_in_nothing_does_not_allow_what_is_of_no_entity(empty: str) -> None:
+    """It is covered by nothing, so else somebody could give the pipeline who may not see it."""
+    rights = Rights([("admin", empty), ("developer", empty)], {})
+    assert not any(rights.anywhere(action) for action in ("ReadPipeline", "WriteSystem", "WriteLineage"))
+    for pattern in ("dataset:a/b", "undeclared:a/b", "*", "*:a/*", "repo:a"):
+        assert Rights([("developer", pattern)], {}).anywhere("ReadPipeline")
+    assert not Rights([("analyst", "*")], {}).anywhere("ReadPipeline")
+
+
 def test_patterns_of_all_kinds_that_are_known_are_not_everything() -> None:
     named = [*KINDS, "any-0", "any-1"]
     every = Rights([("admin", f"{kind}:*") for kind in named], {})

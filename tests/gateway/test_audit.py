@@ -155,6 +155,25 @@ def test_each_refused_line_is_recorded_and_no_other(server: Served, gateway_sett
 
 
 @pytest.mark.services
+def test_of_very_many_refused_lines_most_are_counted(
+    server: Served, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metajournal.gateway.audit._TOLD_EACH_S", 0.2)
+    monkeypatch.setattr("metajournal.gateway.audit._OF_EVENTS", (0.001, 5))
+    lines = [{"type": "EntityRegistered", "entity": f"dataset:team-b/many{number}"} for number in range(40)]
+    body = "\n".join(map(json.dumps, lines)).encode()
+    before = sum(one.get("left_out", 0) for one in recorded(gateway_settings))
+    with Journal.connect(gateway_settings) as journal, running(journal, server.principals, gateway_settings) as address:
+        answer = server.post(
+            "/api/v1/events", body, key=TEAM_A, address=address, X_Request_Id="many-lines",
+            Content_Type="application/x-ndjson",
+        )  # fmt: skip
+        assert [one["ok"] for one in answer.json["results"]] == [False] * 40
+        eventually(lambda: sum(one.get("left_out", 0) for one in recorded(gateway_settings)) == before + 35)
+    assert len(of_request(gateway_settings, "many-lines")) == 5
+
+
+@pytest.mark.services
 def test_refused_events_of_openlineage_are_recorded(server: Served, gateway_settings: Settings) -> None:
     one = {"eventType": "COMPLETE", "eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "r"},
            "job": {"namespace": "theirs", "name": "j"}}  # fmt: skip

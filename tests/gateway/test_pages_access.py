@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -12,6 +14,7 @@ from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, Element, logged_in, member, parsed
 from tests.gateway.serving import Served, served
 from tests.gateway.test_pages_hostile import HOSTILE, harmless
+from tests.topics import read
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -50,6 +53,9 @@ def wrong_use(form: Element, fields: dict[str, str]) -> bool:
 
 def test_a_principal_is_registered_granted_given_a_key_and_disabled(server: Served, root: Browser) -> None:
     sent(root, "/access", "/access/principals", principal="ada")
+    settings = server.journal.settings
+    audit = partial(read, settings, settings.journal.topics.audit)
+    eventually(lambda: "access-principal:ada" in [json.loads(one.value() or b"")["urn"] for one in audit()])
     at = "/access/principals/ada"
     eventually(lambda: root.get(at).status == 200)
     sent(root, at, f"{at}/grant", role="analyst", pattern="*:sales/*")

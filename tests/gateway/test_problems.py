@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from metajournal.domains.access.directory import RightsNotHeardError
+from metajournal.gateway.pages.rebuilds import said_of
 from metajournal.gateway.problems import problem_of
 from metajournal.indexer.errors import IndexMissingError
 from metajournal.schemas.errors import (
@@ -17,7 +20,13 @@ from metajournal.schemas.errors import (
     SearchUnavailableError,
     UnavailableError,
 )
+from metajournal.schemas.settings import GatewaySettings, Settings
 
+REMOTE = (
+    GatewaySettings(host="0.0.0.0", behind_proxy=True), GatewaySettings(behind_proxy=True),
+    GatewaySettings(host="10.0.0.5", certificate="c", private_key="k"),
+)  # fmt: skip
+"""The second one: on loopback, behind a proxy of the same machine, whose users are anywhere."""
 INNARDS = "kafka-1.internal:9092"
 
 
@@ -47,3 +56,11 @@ def test_a_service_that_does_not_answer_is_told_without_where_it_is(error: Unava
 def test_what_is_not_there_yet_is_told_as_it_is(error: UnavailableError) -> None:
     told = problem_of(error, "request-1")
     assert (told.body["detail"], told.body["hint"]) == (error.message, error.hint)
+
+
+@pytest.mark.parametrize("gateway", [GatewaySettings(), GatewaySettings(host="0.0.0.0", loopback_only=True), *REMOTE])
+def test_pages_tell_where_services_are_to_this_machine_alone(gateway: GatewaySettings) -> None:
+    journal: Any = SimpleNamespace(settings=Settings(gateway=gateway))
+    told = said_of(journal, SearchUnavailableError(f"http://{INNARDS} does not answer.", url=INNARDS))
+    assert gateway.tells_all is (gateway not in REMOTE)
+    assert (INNARDS in told) is gateway.tells_all

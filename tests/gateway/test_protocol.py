@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import select
 import socket
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -456,6 +458,43 @@ def test_a_request_with_two_lengths_is_never_two_requests(server: Served, head: 
     data = b"POST /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + b"\r\n0\r\n\r\n" + hidden
     raw(server, data)
     assert server.get("/api/v1/entities/dataset:p/smuggled").status == 404
+
+
+def chunked(key: str | None) -> bytes:
+    """A request with a body in one chunk, up to where its trailers begin."""
+    bearer = "" if key is None else f"Authorization: Bearer {key}\r\n"
+    head = f"POST {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{bearer}"
+    return f'{head}Transfer-Encoding: chunked\r\n\r\n8\r\n{{"a":""}}\r\n0\r\n'.encode()
+
+
+def test_what_stands_behind_a_body_is_no_field_of_the_head(server: Served) -> None:
+    """A proxy removes a user's own X-Forwarded-User from the head, and may pass on what stands behind."""
+    trailers = f"Authorization: Bearer {ADMIN}\r\nX-User: admin\r\n\r\n".encode()
+    assert raw(server, chunked(None) + trailers).startswith(b"HTTP/1.1 401")
+    assert server.get(PROPERTIES).json == {}
+    assert not raw(server, chunked(ADMIN) + trailers).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("piece", [b"X: y\r\n" * 1_000, b"x" * 6_000], ids=["lines", "one-line"])
+def test_what_stands_behind_a_body_has_an_end(server: Served, piece: bytes) -> None:
+    host, _, port = server.address.rpartition(":")
+    sent = 0
+    with socket.create_connection((host, int(port)), timeout=30) as connection, suppress(OSError):
+        connection.sendall(chunked(ADMIN) + (b"" if piece.endswith(b"\n") else b"X: "))
+        while sent < 4_000_000 and not select.select([connection], [], [], 0.01)[0]:
+            connection.sendall(piece)
+            sent += len(piece)
+    assert sent < 1_000_000, "the connection was closed"
+    assert server.get(PROPERTIES).status == 200
+
+
+def test_a_gzip_body_has_so_many_members_and_no_more(server: Served) -> None:
+    line = json.dumps({"type": "EntityRegistered", "entity": "dataset:p/packed"}).encode() + b"\n"
+    more = {"Content_Encoding": "gzip", "Content_Type": "application/x-ndjson"}
+    empty = gzip.compress(b"", mtime=0)
+    refused = server.post("/api/v1/events", empty * 10_000 + gzip.compress(line), **more)
+    assert code(refused) == (400, "not-gzip")
+    assert server.post("/api/v1/events", empty * 100 + gzip.compress(line), **more).json["ok"]
 
 
 def test_errors_tell_no_innards(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,9 @@ def test_what_must_exist_is_not_made(server: Served) -> None:
     event = {"type": "EntityRegistered", "entity": "dataset:writing/absent"}
     assert code(server.post(EVENTS, event, If_Match="*")) == (412, "stale-entity")
     assert server.get(entity("absent")).status == 404
-    server.post(entity("present"))
+    of_another = key()
+    server.post(entity("present"), Idempotency_Key=of_another)
+    assert code(server.post(entity("absent"), If_Match="*", Idempotency_Key=of_another)) == (412, "stale-entity")
     assert server.post(tags("present"), ["x"], If_Match="*").status == 200
     assert server.post(entity("present"), {"description": "new"}, If_Match="*").status == 201
     own = key()
