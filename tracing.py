@@ -239,7 +239,8 @@ def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]
         hint="Check the id. Without an acknowledgement the event may never have reached the journal. A shelved "
         "record whose header cannot be read has no id: it is in the dead-letter topic (<prefix>.dlq)."
         if looked.whole
-        else "The stream is far behind (`metajournal status`): ask again when it has caught up.",
+        else "Ask again in a while: the stream is far behind (`metajournal status`), or a unit of events before it is "
+        "not committed yet.",
         event_id=event_id,
         whole=looked.whole,
         searched_from={f"{topic}/{number}": mark for (topic, number), mark in marks.items()},

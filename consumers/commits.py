@@ -37,7 +37,8 @@ class Commits:
         self._interval_s = interval_s
         self._poll = poll
         self._last = 0.0
-        self._revoked_in_order = True
+        self._is_unkept = False
+        """Whether partitions went with something that was done and not confirmed, and nobody was told yet."""
 
     @property
     def due(self) -> bool:
@@ -75,13 +76,19 @@ class Commits:
     def before_leaving(self, consumer: Consumer) -> None:
         """In a rebalance: keep what is done before another member gets these partitions."""
         due = [reading for reading in self._readings().values() if reading.offset != reading.kept]
-        self._revoked_in_order = True
         if due:
             try:
-                consumer.commit(offsets=[reading.commit for reading in due], asynchronous=False)
+                kept = consumer.commit(offsets=[reading.commit for reading in due], asynchronous=False)
+                problem = next((one.error for one in kept or () if one.error is not None), None)
             except KafkaException as error:
-                self._revoked_in_order = False
-                _log.warning("The last commit before a rebalance failed: %s", error.args[0].str())
+                problem = error.args[0]
+            if problem is not None:
+                self._is_unkept = True
+                _log.warning("The last commit before a rebalance failed: %s", problem.str())
+
+    def lost(self) -> None:
+        """These partitions have gone without a last commit."""
+        self._is_unkept |= self.due
 
     def at_first(self, consumer: Consumer, begun: Iterable[Reading]) -> None:
         """Keep where a new group begins, so that it misses nothing if it ends before its first change.
@@ -96,16 +103,16 @@ class Commits:
                 _log.info("The start of the group was not stored: %s", error.args[0].str())
 
     def wait(self, consumer: Consumer, timeout_s: float) -> bool:
-        """Send what is done and wait for the answer; false when it is not confirmed in time.
+        """Send what is done and wait for the answer; false when it is not confirmed in time, or was lost before.
 
-        (librdkafka's own waiting takes up to a minute when the broker is away.)
+        What was lost with its partition is told once. (librdkafka's own waiting takes up to a minute when the broker is
+        away.)
         """
         deadline, mine = time.monotonic() + timeout_s, self._readings()
-        while self.due:
+        while self.due and self._readings() is mine:  # until it is kept, or a rebalance comes in between
             if time.monotonic() > deadline:
                 return False
             self.send(consumer)
             self._poll(_ANSWER_S)
-            if self._readings() is not mine:  # a rebalance came in between
-                return self._revoked_in_order
-        return True
+        was_lost, self._is_unkept = self._is_unkept, False
+        return not was_lost

@@ -32,15 +32,13 @@ class Stoppable(Protocol):
 
 
 _open: dict[int, weakref.ref[Stoppable]] = {}
-_owner_pid = 0
+os.register_at_fork(after_in_child=_open.clear)  # a child's copies of its parent's are not its own
 
 
 def opened(subscription: Stoppable) -> None:
     """From now on SIGTERM ends this process in an orderly way, unless the program has its own handler."""
-    global _owner_pid
     _open[id(subscription)] = weakref.ref(subscription)
     if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        _owner_pid = os.getpid()
         signal.signal(signal.SIGTERM, _end)
 
 
@@ -53,7 +51,7 @@ def closed(subscription: Stoppable) -> None:
 
 def _end(number: int, frame: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if not _open or os.getpid() != _owner_pid:
+    if not _open:
         os.kill(os.getpid(), signal.SIGTERM)
         return
     for subscription in _still_open():

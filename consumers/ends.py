@@ -9,6 +9,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from ..producers.asked_ends import leave_ends, shared_ends
 from ..producers.kafka import ErrorLog, asked_again, make_consumer
 from ..producers.topics import Epochs
 from ..schemas.errors import KafkaUnavailableError
@@ -56,6 +57,26 @@ def committed_ends(
         raise KafkaUnavailableError(f"The end of {topic} could not be read: {error.args[0].str()}.") from error
     finally:
         consumer.close()
+
+
+def stored_ends(settings: Settings, places: Iterable[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], int]:
+    """The offset behind the last record of some partitions, as it is now: committed, or behind a unit that is open.
+
+    Args:
+        places: topics and partitions.
+        timeout_s: seconds for all of them.
+    Raises:
+        KafkaUnavailableError: Kafka does not answer.
+    """
+    until = time.monotonic() + timeout_s
+    asked = shared_ends(settings)
+    try:
+        ends = {place: asked.end(*place, committed=False) for place in places}
+        return {place: end.result(max(_LEAST_S, until - time.monotonic())) for place, end in ends.items()}
+    except TimeoutError as error:
+        raise KafkaUnavailableError(f"The ends of the journal were not returned within {timeout_s:g} s.") from error
+    finally:
+        leave_ends(asked)
 
 
 def appended_ms(

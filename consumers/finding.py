@@ -1,7 +1,9 @@
 """Finding one event in the journal topics: for what the lake does not hold yet.
 
 It reads what stands above some offsets and is not older than the event's own id says, at most for as long as it is
-given. Left to others: everything that is folded already, which the lake answers without reading the journal.
+given. An event behind a unit that is still open is in the journal, though nobody is shown it before the unit ends: it
+is waited for, and never called missing. Left to others: everything that is folded already, which the lake answers
+without reading the journal.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from ..schemas.errors import DecodeError, KafkaUnavailableError
 from ..schemas.header import Header
 from ..schemas.positions import EPOCH_SHIFT, Position, offset_of
 from ..schemas.settings import Settings
+from .ends import stored_ends
 
 CLOCKS_MS: Final = 10 * 60_000
 """How far the clock of an emitter may be ahead of the broker's."""
@@ -63,7 +66,7 @@ def find_event(
     deadline = time.monotonic() + timeout_s
     consumer = make_consumer(settings, ErrorLog(), role="finder")
     try:
-        left = _ranges(consumer, marks, max(0, since_ms - CLOCKS_MS), deadline)
+        left = _ranges(settings, consumer, marks, max(0, since_ms - CLOCKS_MS), deadline)
         events = [
             _event_of(message, epochs)
             for message in _read(consumer, left, deadline)
@@ -101,13 +104,17 @@ def _message_at(settings: Settings, position: Position, timeout_s: float) -> Mes
     consumer = make_consumer(settings, ErrorLog(), role="finder")
     place = position.topic, position.partition
     try:
-        low, high = _watermarks(consumer, place, deadline)
+        low, _ = _watermarks(consumer, place, deadline)
+        high = stored_ends(settings, [place], _left_s(deadline))[place]
         left = {place: (position.offset, position.offset + 1)} if low <= position.offset < high else {}
         for message in _read(consumer, left, deadline) if left else ():
             if message.offset() == position.offset:
                 return message
         if left:
-            raise KafkaUnavailableError(f"{position} was not read within {timeout_s:g} s.")
+            raise KafkaUnavailableError(
+                f"{position} was not read within {timeout_s:g} s.",
+                hint="Ask again in a moment: Kafka is slow, or a unit that was begun before is not committed yet.",
+            )
         return None
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal topics cannot be read: {error.args[0].str()}.") from error
@@ -116,18 +123,22 @@ def _message_at(settings: Settings, position: Position, timeout_s: float) -> Mes
 
 
 def _ranges(
-    consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, deadline: float
+    settings: Settings, consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, deadline: float
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """First offset to read and the end, of the partitions that have anything to read."""
+    # First: no time is told of what stands behind an open unit, so that is read from the unit on. Asked later, the unit
+    # could have ended in between, and what stood behind it would be passed over.
+    committed = {place: _watermarks(consumer, place, deadline) for place in marks}
     asked = [TopicPartition(*place, since_ms) for place in marks]
     times = asked_again(consumer, lambda: consumer.offsets_for_times(asked, timeout=_left_s(deadline)), deadline)
     begun = {(start.topic, start.partition): start.offset for start in times}
+    ends = stored_ends(settings, marks, _left_s(deadline))
     ranges = {}
     for place, mark in marks.items():
-        low, high = _watermarks(consumer, place, deadline)
-        start = max(low, offset_of(mark), begun[place]) if begun[place] >= 0 else high
-        if start < high:
-            ranges[place] = (start, high)
+        low, shown = committed[place]
+        start = max(low, offset_of(mark), begun[place] if begun[place] >= 0 else shown)
+        if start < ends[place]:
+            ranges[place] = (start, ends[place])
     return ranges
 
 

@@ -180,7 +180,8 @@ class Follower:
         """The newest row of an entity under a followed key, and the position below which everything is in it.
 
         Args:
-            at_least: a position that it must know; None: all that the partition holds now.
+            at_least: a position that it must know; None: all that the partition holds now, so that the units that are
+                open in it are waited for.
         """
         if at_least is None:
             at_least = self._end(timeout_s)

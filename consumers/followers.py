@@ -5,6 +5,7 @@ The light client imports this and nothing of the lake; what follows is imported 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Collection
 from types import TracebackType
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 LAKE_PACKAGES: Final = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
 _lock = threading.Lock()
 _made: list[Follower] = []
+_of_parent: list[Follower] = []
+"""In a forked process: those of its parent. They are kept, since to free a client waits for threads of the parent's."""
 
 
 class Follow:
@@ -150,7 +153,8 @@ class Follow:
         """Stop following; further calls do nothing."""
         if not self._closed:
             self._closed = True
-            self._follower.release(self._key)
+            if self._follower not in _of_parent:  # whose lock a thread of the parent's may have held
+                self._follower.release(self._key)
 
     def _own(self, entity: Urn | str | None) -> Urn:
         """An entity of the followed aggregate; None: the followed one. Raises: InputError: it is none, or closed."""
@@ -236,3 +240,14 @@ def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> F
 
 def _is_of(follower: Follower, settings: Settings, topic: str, partition: int) -> bool:
     return (follower.topic, follower.partition) == (topic, partition) and follower.settings == settings
+
+
+def _forked() -> None:
+    """The threads that follow did not come along, and one of them may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _of_parent.extend(_made)
+    _made.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

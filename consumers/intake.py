@@ -31,7 +31,7 @@ from .starts import Since, Start, Starts
 from .watermarks import LookUp
 
 MOST: Final = 2000
-"""Records that are kept before they are delivered."""
+"""Records that are kept before they are delivered; no more are asked for until half of them are."""
 _HEARTBEAT_MS: Final = 1000
 """How soon a member learns that another one has left; librdkafka's default is 3 s."""
 _PAUSE_S: Final = 0.5
@@ -100,6 +100,7 @@ class Intake:
         """When the last record arrived, seconds, monotonic."""
         self.readings: dict[Partition, Reading] = {}
         self.buffer: deque[Message] = deque()
+        self._is_paused = False
         self.errors = ErrorLog()
         self.begun_at: float | None = None
         """When it got its first partitions, or learned that there are none for it; seconds, monotonic."""
@@ -201,6 +202,7 @@ class Intake:
             "Changes that it has not committed are delivered again to other members.",
             self._group,
         )
+        self.commits.lost()
         self._forget()
 
     def _join_anew(self) -> None:
@@ -239,7 +241,8 @@ class Intake:
         if came:
             if self.buffer[-1].error() is None:
                 self.well()
-            self.buffer.extend(self._consumer.consume(max(1, MOST - len(self.buffer)), 0))
+            if len(self.buffer) < MOST:
+                self.buffer.extend(self._consumer.consume(MOST - len(self.buffer), 0))
             self.arrived_s = time.monotonic()
         else:
             self._watch()
@@ -247,11 +250,22 @@ class Intake:
         return came
 
     def _listen(self, pause_s: float) -> bool:
+        self._pause_or_resume()
         message = self._consumer.poll(pause_s)
         if message is not None:
             self.buffer.append(message)  # at once: a rebalance in the next call clears what is no longer ours
             self.arrived_s = time.monotonic()
         return message is not None
+
+    def _pause_or_resume(self) -> None:
+        """Ask for nothing more while the buffer is full: each poll, which the group needs, would bring a record."""
+        if not self.readings:
+            return  # those that come next begin with an empty buffer, and are resumed
+        is_full = len(self.buffer) >= (MOST // 2 if self._is_paused else MOST)
+        if is_full != self._is_paused:
+            partitions = [TopicPartition(*partition) for partition in self.readings]
+            (self._consumer.pause if is_full else self._consumer.resume)(partitions)
+            self._is_paused = is_full
 
     def problem(self, message: Message, error: KafkaError) -> None:
         """Act on an error among the records.

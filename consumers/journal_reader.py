@@ -74,10 +74,10 @@ class JournalReader:
         return None if latest is None else latest.text
 
     def end_of(self, place: Partition) -> AwaitableFuture[int]:
-        """The offset behind the last record of a partition now, asked by another client: one that reads answers nobody
-        else."""
+        """The offset behind the last record of a partition now, also of what stands behind an open unit; asked by
+        another client: one that reads answers nobody else."""
         with self._lock:
-            future = self._asking().end(*place)
+            future = self._asking().end(*place, committed=False)
             self._questions += 1
         future.add_done_callback(self._answered)
         return future

@@ -302,7 +302,7 @@ class Starts:
                 )
             topic, number = key
             self._check(topic, number, f"{topic}/{number}/{value}")
-            if value > (end := self._next((topic, number))):
+            if value > (end := self._position((topic, number), self._look_up.end((topic, number)))):
                 raise InputError(
                     f"The journal has not reached {topic}/{number}/{value} yet: its next position there is {end}.",
                     hint="A cut contains the next position of each partition, as a search's `position_vector` does.",

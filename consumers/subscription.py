@@ -119,6 +119,7 @@ class Subscription(Generic[T]):
         TopicMismatchError: the domain is refused: one of its topics is missing, or is not the recorded one.
         PositionExpired: some of the requested changes are no longer in the topics; `earliest` is the first position
             left.
+        NotYetVisibleError: `since` is an event behind somebody's unit that was not committed within 10 s.
         KafkaUnavailableError: no broker answers, or it refuses this client.
     """
 
@@ -172,11 +173,9 @@ class Subscription(Generic[T]):
             raise KafkaUnavailableError(text) from error
         self._resumed, self._passed_over = self._intake.resumed, self._intake.passed_over
         opened(self)
-        self._journals = frozenset(
-            settings.journal.topics.journal(teller)
-            for name in domains
-            for teller in told_by(name, epochs.domains, compacted=compacted)
-        )
+        self._names = settings.journal.topics
+        self._domains = domains
+        self._journals = self._tellers(epochs)
 
     @property
     def resumed(self) -> bool:
@@ -313,11 +312,25 @@ class Subscription(Generic[T]):
             raise
         if (
             not in_journal
-            or topic not in self._journals
+            or not self._is_told_by(topic, intake)
             or partition % count != reading.partition[1]
             or seq > _MOST_SEQ
         ):
             raise _ForgedError(f"position {position}, row {seq} of {topic}/{partition}")
+
+    def _is_told_by(self, topic: str, intake: Intake) -> bool:
+        """Whether a journal topic tells of what is read; that of a domain that has joined since it was opened, too."""
+        if topic not in self._journals and intake.ends.refreshed is not None:
+            self._journals |= self._tellers(intake.ends.refreshed)
+        return topic in self._journals
+
+    def _tellers(self, epochs: Epochs) -> frozenset[str]:
+        """The journal topics that tell of what is read."""
+        return frozenset(
+            self._names.journal(teller)
+            for name in self._domains
+            for teller in told_by(name, epochs.domains, compacted=self._compacted)
+        )
 
     def _asked_for(self, reading: Reading, identity: Identity, message: Message) -> T | None:
         if identity.offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
@@ -341,9 +354,10 @@ class Subscription(Generic[T]):
             self._settle()
             if not self._intake.keep(_COMMIT_S):
                 raise KafkaUnavailableError(
-                    f"The group {self._group} could not keep what is done within {_COMMIT_S:g} s.",
-                    hint="Continue: the next commit includes it. Changes that are not committed are delivered again, "
-                    "with the same id.",
+                    f"The group {self._group} has not kept all that is done: Kafka did not confirm it within "
+                    f"{_COMMIT_S:g} s, or has already reassigned a partition.",
+                    hint="Continue: the next commit includes what this member still has. Changes that are not "
+                    "committed are delivered again, with the same id.",
                 )
 
     def _check_done(self) -> None:

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from ..producers.journal_ends import JournalEnds
 from ..producers.kafka import SHORT_READS, ErrorLog, asked_again, is_passing, make_consumer
 from ..producers.passed_over import PassedOver
-from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
+from ..schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Position
 from ..schemas.settings import Settings
 from ..schemas.untrusted import UNREADABLE, json_object, whole, whole_of
@@ -107,11 +107,15 @@ class LookUp:
         return int(self.answer(count, topic))
 
     def range(self, partition: Partition) -> tuple[int, int]:
-        """First offset of a partition, and the one behind its last."""
+        """First offset of a partition, and the one behind its last; of the journal, behind the last committed one."""
         low, high = self.answer(
             lambda limit: self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=limit)
         )
         return int(low), int(high)
+
+    def end(self, partition: Partition) -> int:
+        """The offset behind the last record of a partition, committed or not."""
+        return self._ends.end(partition)
 
     def append_time(self, position: Position) -> int:
         """When the event at a position was written, milliseconds UTC.
@@ -119,6 +123,7 @@ class LookUp:
         Raises:
             PositionExpired: it is no longer in the journal.
             InputError: no event stands there.
+            NotYetVisibleError: it stands behind a unit that is not committed in time.
         """
         low, high = self.range((position.topic, position.partition))
         if position.offset < low:
@@ -127,7 +132,7 @@ class LookUp:
                 earliest=Position(position.topic, position.partition, (position.epoch << EPOCH_SHIFT) + low),
             )
         if position.offset >= high:
-            raise InputError(f"There is no event at {position} yet.", hint="Give a position as its receipt prints it.")
+            self._wait_until_shown(position)
         back = 0
         while (message := self._read(position.topic, position.partition, max(position.offset - back, low))) is None:
             # A transaction's marker takes a position too; the event before it is hardly older.
@@ -135,6 +140,21 @@ class LookUp:
                 return 0
             back = back * 2 or 1
         return int(message.timestamp()[1])
+
+    def _wait_until_shown(self, position: Position) -> None:
+        """Wait until the units before an event have ended. Raises: as `append_time`."""
+        place, deadline = (position.topic, position.partition), time.monotonic() + LOOK_UP_S
+        if position.offset >= self.end(place):
+            raise InputError(f"There is no event at {position} yet.", hint="Give a position as its receipt prints it.")
+        while position.offset >= (high := self.range(place)[1]):
+            if self._given_up():
+                raise self._unanswered()
+            if time.monotonic() > deadline:
+                raise NotYetVisibleError(
+                    {place: position.offset + 1 - high},
+                    f"The event at {position} was not shown within {LOOK_UP_S:g} s: a unit before it is not committed.",
+                )
+            time.sleep(_POLL_S)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
         """The first offset whose record was appended at a time or later; None where none was."""

@@ -11,6 +11,7 @@ that was acknowledged before.
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -123,8 +124,12 @@ class AskedEnds:
             self._closed = True
             self._changed.notify()
             thread = self._thread
-        if thread is not None:
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def forked(self) -> None:
+        """This is the copy in a forked process: nobody answers here, and who asks is told at once that it is closed."""
+        self._changed, self._making, self._closed = threading.Condition(), threading.Lock(), True
 
     def _begin(self) -> None:
         """Have the thread run, with the lock held. Raises: InputError: it is closed."""
@@ -236,6 +241,8 @@ def _turn(asked: _Asked, failing: Collection[_End]) -> tuple[_Asked, _Asked]:
 
 _lock = threading.Lock()
 _shared: list[AskedEnds] = []
+_of_parent: list[AskedEnds] = []
+"""In a forked process: those of its parent. They are kept, since to free a client waits for threads of the parent's."""
 
 
 def shared_ends(settings: Settings) -> AskedEnds:
@@ -251,11 +258,26 @@ def shared_ends(settings: Settings) -> AskedEnds:
 def leave_ends(ends: AskedEnds) -> None:
     """Ask it no more; it is closed with the last who does."""
     with _lock:
+        if ends in _of_parent:  # of a journal that was connected before the fork
+            return
         ends.users -= 1
         if ends.users:
             return
         _shared.remove(ends)
     ends.close()
+
+
+def _forked() -> None:
+    """The threads that answer did not come along, and one of them may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    for ends in _shared:
+        ends.forked()
+    _of_parent.extend(_shared)
+    _shared.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _fail(asked: _Asked, error: MetajournalError) -> None:

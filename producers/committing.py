@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from confluent_kafka import Producer
 from ..schemas.errors import InputError, MetajournalError, QueueFullError
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
+from .kafka import ErrorLog, take_in
 from .pending import LatestEmits
 from .receipts import Journaled
 from .transactions import NotCommitted, Outgoing, Transactions
@@ -33,9 +35,10 @@ class Committing:
 
     Args:
         producer: that of the single events.
+        errors: what it told.
         latest: what was emitted singly, by key.
         journals: the journal topics by domain.
-        new_id, key, publish: the emitter's own.
+        new_id, place, publish: the emitter's own.
         not_served: the error of an event of a domain that is none of these.
         check_kind: refuses an aggregate of an unknown kind.
     """
@@ -44,19 +47,22 @@ class Committing:
         self,
         settings: Settings,
         producer: Producer,
+        errors: ErrorLog,
         latest: LatestEmits,
         journals: Mapping[str, Journaled],
         *,
         new_id: Callable[[int], bytes],
-        key: Callable[[str, str], bytes],
+        place: Callable[[str, Urn], tuple[bytes, int]],
         publish: Callable[[str], None],
         not_served: Callable[[str, str], MetajournalError],
         check_kind: Callable[[Urn], None],
     ) -> None:
         self.new_id = new_id
-        self.key = key
+        self.place = place
         self._client = settings.client
         self._producer = producer
+        self._poll = partial(take_in, producer.poll, errors)
+        self._flush = partial(take_in, producer.flush, errors)
         self._latest = latest
         self._journals = journals
         self._publish = publish
@@ -91,7 +97,7 @@ class Committing:
         with self._room(len(records), block_s):
             deadline = time.monotonic() + self._client.delivery_timeout_s
             # `flush` and not `poll`: it sends what only lingers.
-            if not self._latest.settled({record.key for record in records}, self._producer.flush, deadline):
+            if not self._latest.settled({record.key for record in records}, self._flush, deadline):
                 raise NotCommitted("events emitted before it have not been acknowledged", again=False)
             return self._transactions.commit(records, deadline)
 
@@ -111,7 +117,7 @@ class Committing:
         while not self._reserved(count):
             if count > self._client.queue_events or time.monotonic() >= deadline:
                 raise self._full(count)
-            self._producer.poll(_TURN_S)
+            self._poll(_TURN_S)
         try:
             yield
         finally:

@@ -17,31 +17,35 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from itertools import cycle
 from time import time_ns
 from typing import Any, Final, NoReturn, TypeAlias
+
+from confluent_kafka import KafkaException
 
 from ..schemas.encoding.codec import encode
 from ..schemas.errors import (
     Fault,
     InputError,
     InvalidEventError,
+    KafkaUnavailableError,
     OutcomeUnknownError,
     QueueFullError,
 )
 from ..schemas.events.base import Event
-from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, record_key
+from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, partition_of, record_key
 from ..schemas.header import Header
 from ..schemas.positions import Position
 from ..schemas.registry import domain_named, served
 from ..schemas.settings import Settings
+from ..schemas.urn import Urn
 from .actor import actor_of
 from .committing import Committing
 from .counting import ClientMetrics
 from .ids import EventIds
-from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
+from .kafka import ErrorLog, make_producer, servers_of, take_in, wait_for_broker
 from .known_kinds import KnownKinds
 from .options import read_options
 from .outcomes import OutcomeReader
@@ -50,7 +54,7 @@ from .published import SchemaPublisher
 from .receipts import Receipt
 from .recorded.late import late_faults
 from .recorded.served import missing_package
-from .topics import Epochs
+from .topics import Epochs, TopicEpoch
 from .units import Unit
 from .verdicts import Outcome
 from .waiting.acknowledged import Acknowledgements
@@ -76,12 +80,13 @@ _IN_OTHERS: Final = frozenset(domain.name for domain in served() if domain.journ
 class _Journal:
     """The journal topic of one domain, as its receipts see it (receipts.Journaled)."""
 
-    __slots__ = ("_emitter", "epoch", "is_outside", "name")
+    __slots__ = ("_emitter", "epoch", "is_outside", "name", "partitions")
 
-    def __init__(self, name: str, epoch: int, emitter: Emitter, *, is_outside: bool) -> None:
-        self.name = name
-        self.epoch = epoch
-        self.is_outside = is_outside
+    def __init__(self, recorded: TopicEpoch, emitter: Emitter) -> None:
+        self.name = recorded.topic
+        self.epoch = recorded.epoch
+        self.partitions = recorded.partitions
+        self.is_outside = recorded.served is not None
         self._emitter = emitter
 
     def wait_s(self) -> float:
@@ -128,27 +133,25 @@ class Emitter:
         self.errors = ErrorLog()
         self.outcomes = OutcomeReader(settings, epochs)
         names = settings.journal.topics
-        topics = {domain: names.journal(domain) for domain in epochs.domains}
-        self._journals = {
-            domain: _Journal(topic, epochs[topic].epoch, self, is_outside=epochs[topic].served is not None)
-            for domain, topic in topics.items()
-        }
+        self._journals = {domain: _Journal(epochs[names.journal(domain)], self) for domain in epochs.domains}
         self._producer = make_producer(settings, self.errors)
         wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)
         self._produce: Callable[..., None] = self._producer.produce
+        self._poll = partial(take_in, self._producer.poll, self.errors)
+        self._flush = partial(take_in, self._producer.flush, self.errors)
         self._tenant = settings.journal.tenant
         self._actor = actor_of(settings)
         self._new_id = EventIds()
         self._check_kind = KnownKinds(settings).check
-        self._key = lru_cache(maxsize=_CACHED_KEYS)(record_key)
+        self._place = lru_cache(maxsize=_CACHED_KEYS)(self._placed)
         self._schemas = SchemaPublisher(settings)
         self._published: set[str] = set()
         self._failures: deque[Receipt] = deque(maxlen=_KEPT_FAILURES)
         self._latest = LatestEmits()
         self._own_latest = self._latest.own
         self._committing = Committing(
-            settings, self._producer, self._latest, self._journals, new_id=self._new_id, key=self._key,
-            publish=self._publish, not_served=epochs.not_served, check_kind=self._check_kind,
+            settings, self._producer, self.errors, self._latest, self._journals, new_id=self._new_id,
+            place=self._place, publish=self._publish, not_served=epochs.not_served, check_kind=self._check_kind,
         )  # fmt: skip
         self._turn_is_due = cycle([False] * (_SERVE_EVERY - 1) + [True]).__next__
         self._turned = False
@@ -193,7 +196,8 @@ class Emitter:
             UnservedDomainError: the entity's domain is not served, by this version or yet. Nothing was sent.
             TopicMismatchError: its domain is refused: a topic of it is missing or another one. Nothing was sent.
             QueueFullError: too many events wait for their acknowledgement. Nothing was sent.
-            KafkaUnavailableError: the event's schema could not be published. Nothing was sent.
+            KafkaUnavailableError: the event's schema could not be published, or Kafka's client takes no event any more.
+                Nothing was sent.
         """
         try:
             faults = event.validate()
@@ -230,12 +234,14 @@ class Emitter:
         )
         value = encode(event, header)
         receipt = Receipt(new_id, journal)
-        key = self._key(whose, aggregate)
+        key, partition = self._place(whose, aggregate)
         headers: _Headers = [(DIGEST_HEADER, blake2b(value, digest_size=DIGEST_BYTES).digest())]
         try:
-            self._produce(journal.name, value, key, -1, receipt.delivered, None, 0, headers)
+            self._produce(journal.name, value, key, partition, receipt.delivered, None, 0, headers)
         except BufferError:
-            self._produce_later(receipt, value, key, headers, block_s)
+            self._produce_later(receipt, value, key, partition, headers, block_s)
+        except KafkaException as error:
+            raise self._refused(error) from error
         self._own_latest.by_key[key] = receipt
         if self._turn_is_due():
             self._turn()
@@ -272,7 +278,7 @@ class Emitter:
             How many events still wait then; 0 where it is done.
         """
         deadline = time.monotonic() + timeout_s
-        if not len(self._producer) or self._latest.settled(None, self._producer.flush, deadline):
+        if not len(self._producer) or self._latest.settled(None, self._flush, deadline):
             return 0
         return len(self._producer)
 
@@ -305,7 +311,7 @@ class Emitter:
 
     def serve(self, timeout_s: float) -> None:
         """Take delivery reports in, waiting for one if there is none."""
-        self._producer.poll(timeout_s)
+        self._poll(timeout_s)
 
     def publish_schemas(self, event_type: str) -> None:
         """Have the schemas of an event type's domain in the schemas topic, so that no later emit waits for it.
@@ -357,7 +363,7 @@ class Emitter:
         """Wait until the queue is empty, as nothing is added to it any more; how many events still wait then."""
         deadline = time.monotonic() + timeout_s
         while (left := len(self._producer)) and time.monotonic() < deadline:
-            self._producer.flush(_EMPTYING_S)
+            self._flush(_EMPTYING_S)
         return left
 
     def _let_go(self) -> None:
@@ -366,8 +372,9 @@ class Emitter:
         self._committing.close()
         # What is left is given up now, so that nobody waits for a receipt that can never be filled in.
         self._producer.purge()
-        self._producer.flush(1)
-        self._idler.join()
+        self._flush(1)
+        if threading.current_thread() is not self._idler:  # a callback that closes the journal runs there
+            self._idler.join()
         self._acknowledgements.settle(every=True)
         self.outcomes.close()
         if self.counter is not None:
@@ -404,14 +411,36 @@ class Emitter:
             served = next(outside for outside in self._epochs.outside if outside.name == name)
             raise missing_package(name, served.package)
 
-    def _produce_later(self, receipt: Receipt, value: bytes, key: bytes, headers: _Headers, block_s: float) -> None:
+    def _placed(self, tenant: str, aggregate: Urn) -> tuple[bytes, int]:
+        """Key and partition of an aggregate's records.
+
+        The partition is the one of the recorded number of partitions: Kafka's client would go by the number that there
+        is now, and move aggregates as soon as somebody adds a partition.
+        """
+        key = record_key(tenant, aggregate)
+        return key, partition_of(key, self._journals[aggregate.domain].partitions)
+
+    def _refused(self, error: KafkaException) -> KafkaUnavailableError:
+        """What is told of an event that Kafka's client does not take, now or ever."""
+        fatal = self.errors.fatal
+        why = fatal.text if fatal else error.args[0].str()
+        return KafkaUnavailableError(
+            f"Kafka's client does not take the event ({why}); nothing was sent.",
+            hint="Connect again: Journal.connect().",
+        )
+
+    def _produce_later(
+        self, receipt: Receipt, value: bytes, key: bytes, partition: int, headers: _Headers, block_s: float
+    ) -> None:
         deadline = time.monotonic() + block_s
         while (remaining := deadline - time.monotonic()) > 0:
-            self._producer.poll(min(remaining, 0.01))
+            self._poll(min(remaining, 0.01))
             try:
-                self._produce(receipt.topic, value, key, -1, receipt.delivered, None, 0, headers)
+                self._produce(receipt.topic, value, key, partition, receipt.delivered, None, 0, headers)
             except BufferError:
                 continue
+            except KafkaException as error:
+                raise self._refused(error) from error
             return
         limit = self.settings.client.queue_events
         raise QueueFullError(
@@ -425,7 +454,7 @@ class Emitter:
     def _turn(self) -> None:
         """What an emitting thread does now and then."""
         self._turned = True
-        self._producer.poll(0)
+        self._poll(0)
         self._latest.tidy()
 
     def _serve_idle(self) -> None:
@@ -438,7 +467,7 @@ class Emitter:
             else:
                 wait_s = _AWAITED_S
             if not self._turned:
-                self._producer.poll(wait_s)
+                self._poll(wait_s)
                 self._committing.serve()
             self._turned = False
             self._acknowledgements.settle()

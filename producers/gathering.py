@@ -47,8 +47,8 @@ class Sending(Protocol):
     def new_id(self, now_ms: int) -> bytes:
         """An id for an event or a unit."""
 
-    def key(self, tenant: str, aggregate: str) -> bytes:
-        """Key of an aggregate's records."""
+    def place(self, tenant: str, aggregate: Urn) -> tuple[bytes, int]:
+        """Key and partition of an aggregate's records."""
 
     def journal_of(self, aggregate: Urn) -> Journaled:
         """Journal topic of an aggregate. Raises: UnservedDomainError, UnknownKindError."""
@@ -177,9 +177,9 @@ class Gathering:
         unit = Membership(self.unit_id, index, len(self.events))
         header = gathered.header._replace(unit=unit, repeat=gathered.header.repeat or doubtful)
         value = _value(gathered.event, header, f"events[{gathered.number}]", faults)
-        key = self._sending.key(self.tenant, str(header.aggregate))
+        key, partition = self._sending.place(self.tenant, gathered.event.entities[0].aggregate)
         return Outgoing(
-            gathered.topic, key, value, [(DIGEST_HEADER, blake2b(value, digest_size=DIGEST_BYTES).digest())]
+            gathered.topic, partition, key, value, [(DIGEST_HEADER, blake2b(value, digest_size=DIGEST_BYTES).digest())]
         )
 
 

@@ -19,7 +19,7 @@ from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
 from .asked_ends import AskedEnds, leave_ends, shared_ends
 from .passed_over import Partition
-from .topics import TopicEpoch, check_journal, read_epochs
+from .topics import Epochs, TopicEpoch, check_journal, read_epochs
 
 _POLL_S: Final = 0.1
 
@@ -42,6 +42,8 @@ class JournalEnds:
     ) -> None:
         self._settings = settings
         self._epochs = epochs
+        self.refreshed: Epochs | None = None
+        """The journal topics as they were last read here: other domains may have joined since others read them."""
         self._stopping = stopping
         self._asked: AskedEnds | None = None
         self._ends: dict[Partition, int] = {}
@@ -79,7 +81,7 @@ class JournalEnds:
             return True
         if self._checked_s < arrived_s:
             now_s = time.monotonic()
-            self._epochs = check_journal(self._settings, source[0])
+            self._epochs = self.refreshed = check_journal(self._settings, source[0])
             self._checked_s = now_s
             self._look(source, now_s)
         return position < self._ends.get(source, 0)
@@ -89,7 +91,7 @@ class JournalEnds:
         if not self._is_there(place, arrived_s):
             return False
         if offset > self._ends.get(place, 0) and self._asked_s.get(place, float("-inf")) < arrived_s:
-            self._asked_s[place], self._ends[place] = time.monotonic(), self._end(place)
+            self._asked_s[place], self._ends[place] = time.monotonic(), self.end(place)
         return offset <= self._ends.get(place, 0)
 
     def _is_there(self, place: Partition, arrived_s: float) -> bool:
@@ -105,17 +107,17 @@ class JournalEnds:
     def _look(self, source: Partition, arrived_s: float) -> None:
         """Ask for the end of a journal partition, if there is one of that name."""
         if self._epochs is None:
-            self._epochs = read_epochs(self._settings)
+            self._epochs = self.refreshed = read_epochs(self._settings)
         topic, partition = source
         known = self._epochs.get(topic)
         if known is None or partition >= known.partitions or self._asked_s.get(source, float("-inf")) >= arrived_s:
             return
         now_s = time.monotonic()
-        self.learn(source, known.position(partition, self._end(source)))
+        self.learn(source, known.position(partition, self.end(source)))
         self._asked_s[source] = now_s
 
-    def _end(self, place: Partition) -> int:
-        """Behind the last record of a partition, committed or not."""
+    def end(self, place: Partition) -> int:
+        """The offset behind the last record of a partition, committed or not. Raises: KafkaUnavailableError."""
         end = self._asking().end(*place, committed=False)
         while True:
             try:

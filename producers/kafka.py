@@ -155,12 +155,16 @@ class ErrorLog:
 
     def __init__(self) -> None:
         self._noted: deque[Noted] = deque(maxlen=50)
+        self.fatal: Noted | None = None
+        """The error after which its client sends nothing more."""
         self.hidden: tuple[str, ...] = ()
         """Texts that its client's configuration hides."""
 
     def __call__(self, error: KafkaError) -> None:
         text = scrubbed(error.str(), self.hidden)
-        self._noted.append(Noted(time.monotonic(), error.code(), text))
+        self._noted.append(noted := Noted(time.monotonic(), error.code(), text))
+        if error.fatal():
+            self.fatal = noted
         LOG.debug("%s: %s", error.name(), text)
 
     @property
@@ -237,6 +241,29 @@ def make_admin(settings: Settings, errors: ErrorLog) -> AdminClient:
     return _make(AdminClient, admin_config(settings), errors)
 
 
+def take_in(serve: Callable[[float], object], errors: ErrorLog, timeout_s: float) -> None:
+    """Take in what a producer tells: delivery reports, its log, its errors.
+
+    A fatal error is raised once, to whoever happens to serve the producer then. It goes to `errors` instead: the events
+    that it ends have their reports like all others, and `produce` refuses what comes after it.
+
+    Args:
+        serve: `poll` or `flush` of the producer.
+        errors: what the producer told.
+        timeout_s: seconds of one turn.
+    """
+    try:
+        serve(timeout_s)
+    except (KafkaException, SystemError) as raised:
+        # `flush` goes on behind the error, where the interpreter finds that nobody has taken it: a SystemError of it.
+        error: BaseException | None = raised
+        while error is not None and not isinstance(error, KafkaException):
+            error = error.__cause__
+        if error is None:
+            raise
+        errors(error.args[0])
+
+
 def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers: str, timeout_s: float) -> None:
     """Return once a broker answers.
 
@@ -250,7 +277,7 @@ def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers
             client.list_topics(timeout=max(0.1, min(0.5, remaining)))
             return
         except KafkaException as error:
-            client.poll(0)
+            take_in(client.poll, errors, 0)
             reason = errors.hopeless or (errors.latest if remaining <= 0.5 else None)
             if errors.hopeless is not None or remaining <= 0.5:
                 text = reason.text if reason else str(error.args[0])

@@ -181,7 +181,7 @@ class OutcomeReader:
 
     def _run(self) -> None:
         consumer: Consumer | None = None
-        problem: Exception | None = None
+        problem: BaseException | None = None
         try:
             consumer = self._make(self._settings, self._errors)
             while not self._closing:
@@ -192,7 +192,7 @@ class OutcomeReader:
                     arrived_s = time.monotonic()
                     for message in messages:
                         self._read(message, arrived_s)
-        except Exception as error:  # whoever waits must learn it; the next question starts anew
+        except BaseException as error:  # whoever waits must learn it; the next question starts anew
             problem = error
         finally:
             if consumer is not None:
@@ -200,7 +200,7 @@ class OutcomeReader:
             self._ends.close()
             self._give_up(problem)
 
-    def _give_up(self, problem: Exception | None) -> None:
+    def _give_up(self, problem: BaseException | None) -> None:
         """Tell everybody who waits why no verdict comes: a problem, or that the journal is closed."""
         with self._lock:
             self._ended = True  # who asks from now on starts another thread

@@ -17,7 +17,7 @@ from ..schemas.errors import KafkaUnavailableError, MetajournalError, OutcomeUnk
 from ..schemas.ids import id_text
 from ..schemas.positions import EPOCH_SHIFT, Position
 from .verdicts import Outcome
-from .waiting.futures import AwaitableFuture, called_back, fail, follow_on, resolve
+from .waiting.futures import AwaitableFuture, GuardedFuture, called_back, fail, follow_on, resolve
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -123,6 +123,7 @@ class Receipt:
         if offset < 0:
             raise OutcomeUnknownError(
                 f"The event {self.event_id} is in the log, but the broker did not return its position.",
+                hint=f"Do not send it again; `metajournal why {self.event_id}` shows what became of it.",
                 event_id=self.event_id,
             )
         return Position(self._journal.name, self._partition, (self._journal.epoch << EPOCH_SHIFT) + offset)
@@ -162,7 +163,7 @@ class Receipt:
 
     def position_future(self) -> AwaitableFuture[Position]:
         """`position` as a future: the same errors, without blocking a thread. `await receipt` awaits it."""
-        future: AwaitableFuture[Position] = AwaitableFuture()
+        future: AwaitableFuture[Position] = GuardedFuture()
         self.add_done_callback(lambda _: self._place(future))
         return future
 
@@ -179,7 +180,7 @@ class Receipt:
                 future.
         """
         check_number("timeout_s", timeout_s)
-        future: AwaitableFuture[Outcome] = AwaitableFuture()
+        future: AwaitableFuture[Outcome] = GuardedFuture()
         self.add_done_callback(lambda _: self._ask(future, timeout_s))
         return future
 
@@ -217,12 +218,22 @@ class Receipt:
         return self._journal.wait_s() + _GRACE_S
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """The delivery report, called once by whichever thread serves them; `_offset` last, others look at it."""
+        """The delivery report, called once by whichever thread serves them."""
+        try:
+            self._take(error, message)
+        except SystemError:  # not of this report: `flush` goes on behind a fatal error (kafka.take_in)
+            if self._offset is None:
+                self._take(error, message)
+            raise
+
+    def _take(self, error: KafkaError | None, message: Message) -> None:
+        """Fill the receipt in; `_offset` last, others look at it."""
         self._error = error
         if error is None:
             self._partition = message.partition()  # type: ignore[assignment]  # set in every report of a success
             self._time = message.timestamp()[1]
-            self._offset = message.offset()
+            offset = message.offset()  # None where the broker only said that it had the event already
+            self._offset = -1 if offset is None else offset
         else:
             self._offset = -1
             self._journal.failed(self)

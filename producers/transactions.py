@@ -54,6 +54,7 @@ class Outgoing(NamedTuple):
     """A journal record to be."""
 
     topic: str
+    partition: int
     key: bytes
     value: bytes
     headers: list[tuple[str, str | bytes | None]]
@@ -191,8 +192,8 @@ class _Sender:
 
         try:
             producer.begin_transaction()
-            for index, (topic, key, value, headers) in enumerate(records):
-                producer.produce(topic, value, key, -1, noting(index), None, 0, headers)
+            for index, (topic, partition, key, value, headers) in enumerate(records):
+                producer.produce(topic, value, key, partition, noting(index), None, 0, headers)
             self._served(producer, max(_LEAST_S, deadline - time.monotonic()))
             return [_delivered(report) for report in reports]
         except (KafkaException, NotCommitted) as error:

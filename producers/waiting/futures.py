@@ -1,15 +1,17 @@
 """What comes later, in the standard library's terms: a future that is waited for, called back for, or awaited.
 
 It costs no thread: whoever reads what is waited for resolves it, in its own thread and under no lock. So a callback
-runs there and must not wait; what it raises is logged and stops nobody (`concurrent.futures`).
+runs there and must not wait; what it raises is logged and stops nobody.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +27,13 @@ class AwaitableFuture(Future[T], Generic[T]):
         from asyncio import wrap_future  # most programs never come here, and it takes 30 ms to load
 
         return wrap_future(self).__await__()
+
+
+class GuardedFuture(AwaitableFuture[T], Generic[T]):
+    """An awaitable future whose callbacks end no thread: a `SystemExit` is logged too, and the others are called."""
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        super().add_done_callback(partial(called_back, fn))
 
 
 def resolve(future: Future[T], value: T) -> None:
@@ -80,8 +89,13 @@ def all_of(futures: Sequence[Future[T]]) -> AwaitableFuture[list[T]]:
 
 
 def called_back(callback: Callable[[T], object], value: T) -> None:
-    """Call a callback; what it raises is logged, for whoever reads what others wait for goes on."""
+    """Call a callback; what it raises is logged, for whoever reads what others wait for goes on.
+
+    In the main thread Ctrl-C and `sys.exit` do what they do elsewhere.
+    """
     try:
         callback(value)
-    except Exception:
+    except BaseException as error:
+        if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+            raise
         _log.exception("The callback of %r failed.", value)

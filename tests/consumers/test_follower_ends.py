@@ -25,7 +25,7 @@ TOPIC = "metajournal.journal.catalog"
 class Ends:
     """Says where a topic of ten records ends."""
 
-    def end(self, topic: str, partition: int) -> AwaitableFuture[int]:
+    def end(self, topic: str, partition: int, *, committed: bool) -> AwaitableFuture[int]:
         future: AwaitableFuture[int] = AwaitableFuture()
         future.set_result(10)
         return future
@@ -99,7 +99,7 @@ def test_who_closes_waits_for_no_call_of_others(monkeypatch: pytest.MonkeyPatch)
 def test_ends_are_not_left_while_somebody_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     end: AwaitableFuture[int] = AwaitableFuture()
     left: list[Any] = []
-    ends: Any = type("Ends", (), {"end": lambda *_: end})()
+    ends: Any = type("Ends", (), {"end": lambda *_, **__: end})()
     monkeypatch.setattr(journal_reader, "shared_ends", lambda _: ends)
     monkeypatch.setattr(journal_reader, "leave_ends", left.append)
     reader = JournalReader(Settings())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.ids import EventIds
 from metajournal.producers.receipts import Receipt
+from metajournal.producers.units import Unit
 from metajournal.producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved, Unchanged, outcome_of
 from metajournal.producers.waiting.futures import AwaitableFuture
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError, RejectedError
@@ -30,6 +34,13 @@ class Report:
 
     def timestamp(self) -> tuple[int, int]:
         return 2, 1_700_000_000_000
+
+
+class Unplaced(Report):
+    """That of an event that the broker had already: it does not say where."""
+
+    def offset(self) -> None:  # type: ignore[override]
+        return None
 
 
 class Silent:
@@ -116,6 +127,30 @@ def test_an_event_that_the_broker_refused_is_not_in_the_log(code: int) -> None:
     receipt = delivered(Silent(), code)
     with pytest.raises(KafkaUnavailableError, match="not in the log"):
         receipt.outcome()
+
+
+def test_an_event_whose_place_the_broker_did_not_tell_is_acknowledged_and_waited_for_no_longer() -> None:
+    """It counted as not reported until the time was over."""
+    receipt = Receipt(NEW_ID(1), Silent(wait_s=60))
+    receipt.delivered(None, cast(Message, Unplaced()))
+    assert (receipt.acknowledged, receipt.pending, receipt.failure()) == (True, False, None)
+    with pytest.raises(OutcomeUnknownError, match="is in the log, but the broker did not return its position"):
+        receipt.position  # noqa: B018
+    assert isinstance(receipt.outcome_future().exception(0), OutcomeUnknownError)
+
+
+def test_a_unit_whose_places_the_broker_did_not_tell_is_committed() -> None:
+    journal = Silent(wait_s=60)
+    sending = SimpleNamespace(
+        new_id=NEW_ID, place=lambda *_: (b"key", 3), journal_of=lambda _: journal,
+        commit=lambda _, records, block_s: [Unplaced() for _ in records],
+    )  # fmt: skip
+    options: Any = {"actor": None, "event_time": None, "cause": None, "tenant": None, "unit_id": None, "repeat": False}
+    with Unit(cast(Any, sending), defaults=("default", None), **options) as unit:
+        receipt = unit.emit(TagsAdded(dataset("default", "orders"), ["pii"]))
+    assert (unit.committed, receipt.acknowledged, receipt.pending) == (True, True, False)
+    with pytest.raises(OutcomeUnknownError, match="is in the log, but the broker did not return its position"):
+        unit.positions  # noqa: B018
 
 
 def test_no_report_at_all_is_an_unknown_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
