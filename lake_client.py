@@ -266,8 +266,7 @@ class LakeClient:
         """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.
 
         A search finds what exists now, since the index has no history: what no longer exists is not found, and what
-        did not exist yet is None here. Where an event that arrives later could still change that, it is an answer that
-        is not final, with a row that is deleted and holds nothing.
+        did not exist yet is None here, or an answer without a row where an event that arrives later can change that.
 
         Args:
             hits: hits of a search, or URNs.
@@ -283,7 +282,7 @@ class LakeClient:
                 answers.append(self.answer(urn, as_at=earlier, tenant=tenant))
             except UnknownEntityError as error:
                 final = error.data.get("final", True)
-                answers.append(None if final else _absent(Urn.parse(urn), self._tenant(tenant), error.data["held_to"]))
+                answers.append(None if final else _absent(Urn.parse(urn), Position.parse(error.data["held_to"])))
         return answers
 
     def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
@@ -334,13 +333,11 @@ class LakeClient:
         )  # fmt: skip
 
 
-def _absent(urn: Urn, tenant: str, held_to: str) -> Answer:
+def _absent(urn: Urn, held_to: Position) -> Answer:
     """What is known of an entity that did not exist at a point, where an event that arrives later may change that."""
     from .lake.reading import Answer
 
-    head = (tenant, str(urn), urn.kind, urn.namespace, urn.name, str(urn.aggregate))
-    row = EntityRow(*head, 0, 0, 0, 0, "", None, True, None, {}, (), {}, ())
-    return Answer(urn, row, Position.parse(held_to), final=False)
+    return Answer(urn, None, held_to, final=False)
 
 
 def point(as_at: Point | None) -> Cut | int | None:

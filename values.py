@@ -166,10 +166,12 @@ def hit_json(hit: Any) -> dict[str, Any]:
 
 
 def then_json(results: Any, answers: Iterable[Any]) -> dict[str, Any]:
-    """The answer to a search, each hit with what it looked like at an earlier point; null: it did not exist then."""
+    """The answer to a search, each hit with what it looked like at an earlier point; null: it did not exist then, and
+    that is final; `final` alone: it did not exist then as far as is known."""
     shape = results_json(results)
     for hit, answer in zip(shape["hits"], answers, strict=True):
-        hit["then"] = None if answer is None else {**entity_json(answer.row), "final": answer.final}
+        row = {} if answer is None or answer.row is None else entity_json(answer.row)
+        hit["then"] = None if answer is None else {**row, "final": answer.final}
     return shape
 
 

@@ -5,7 +5,6 @@ Thin: `streaming` folds and compares, `indexer` compares the index; here it is t
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -32,7 +31,6 @@ _TELL_S = 2.0  # seconds between two lines of progress
 _TAKEN_WITHIN_S = 600.0
 _SHOWN_WITHIN_S = 10.0
 _CATCH_UP = "Start the indexer (`metajournal up`) or let it catch up (`metajournal status`), then run verify again."
-_SILENT_S = 120.0  # a status older than that was left by a stream that was killed; its pid may be another's by now
 
 MASTER = click.option(
     "--master", type=FILLED, metavar="URL", help="Fold on a Spark cluster instead of this machine's cores."
@@ -177,21 +175,6 @@ def _on_spark(given: Options, master: str) -> Iterator[Refolding]:
         yield SparkRefold(session)
     finally:
         session.stop()
-
-
-def stream_runs(given: Options) -> bool:
-    """Whether this installation's stream, which writes its status every second, lives and has lately written it."""
-    from ..stack.supervisor import read_told
-
-    report = read_told(given.home / "stream.json")
-    written_ago_s = time.time() - report.get("written_ms", 0) / 1000
-    if report.get("state") in (None, "stopped", "failed") or written_ago_s > _SILENT_S:
-        return False
-    try:
-        os.kill(int(report["pid"]), 0)
-    except (OSError, KeyError, ValueError):
-        return False
-    return True
 
 
 class RefoldLines:

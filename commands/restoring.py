@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..schemas.errors import MissingExtraError, StreamError
+from ..schemas.errors import MissingExtraError
 from ..schemas.positions import cut_to_json
 from ..terminal.options import Options, json_option, options
 from ..terminal.rendering import console, print_json, print_line, safe, table
-from .refolding import MASTER, RefoldLines, stream_runs, tasks_of
+from .refolding import MASTER, RefoldLines, tasks_of
 
 if TYPE_CHECKING:
     from ..streaming.restoring.restore import Restored
@@ -48,13 +48,6 @@ def restore_topics_command(
         from ..streaming.restoring.restore import lost_text, restore_topics
     except ModuleNotFoundError as error:
         raise MissingExtraError("stream", "Restoring topics") from error
-    if stream_runs(given):
-        raise StreamError(
-            f"A stream of {given.home} is running.",
-            code="stream-runs",
-            hint="Stop everything that uses the journal, and leave Kafka running: `metajournal down`, then "
-            "`metajournal up --servers`, which starts the servers alone.",
-        )
     lines = RefoldLines(None if as_json else console(stderr=True))
     with tasks_of(given, master) as tasks:
         done = restore_topics(

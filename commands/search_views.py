@@ -57,7 +57,7 @@ def then_view(results: Any, then: Sequence[Any]) -> RenderableType:
 
 def _looked(answer: Any) -> tuple[str, str, str]:
     row = None if answer is None else answer.row
-    if row is None or row.deleted:
+    if row is None:
         return "did not exist then" if answer is None else "did not exist then (not final)", "-", "-"
     tags = ", ".join(sorted({*row.user_tags, *row.system_tags})) or "-"
     properties = ", ".join(f"{key}={value}" for key, value in sorted(row.user_properties.items())) or "-"

@@ -76,7 +76,8 @@ class Follower:
         self.partition = partition
         self.reader = reader
         self._epochs = epochs
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # not the condition itself: see `AskedEnds`
+        self._changed = threading.Condition(self._lock)
         self._opening = threading.Lock()
         self._followed: Counter[bytes] = Counter()
         self._new: set[bytes] = set()
@@ -111,7 +112,7 @@ class Follower:
         Raises:
             NotYetVisibleError: the lake is more than 100,000 records behind.
         """
-        with self._changed:
+        with self._lock:
             self._followed[key] += 1
             self._new.add(key)
         try:
@@ -121,7 +122,7 @@ class Follower:
             raise
 
     def release(self, key: bytes) -> None:
-        with self._changed:
+        with self._lock:
             self._followed[key] -= 1
             if not self._followed[key]:
                 del self._followed[key]
@@ -155,7 +156,7 @@ class Follower:
 
     def _awaited_future(self, awaited: Awaited[_T]) -> AwaitableFuture[_T]:
         """The future of what is awaited, resolved at once where it is at hand."""
-        with self._changed:
+        with self._lock:
             self._asked = time.monotonic()
             known = self._known
             is_known = known is not None and self.running and _has_reached(known, awaited.key, awaited.position.value)
@@ -168,7 +169,7 @@ class Follower:
         try:
             self.follow(awaited.key)
         except BaseException:
-            with self._changed:
+            with self._lock:
                 self._futures.drop(awaited)
             raise
         awaited.future.add_done_callback(lambda _: self.release(awaited.key))
@@ -229,7 +230,7 @@ class Follower:
         """End it, and wait until it has; whoever waits is told."""
         self.stop()
         if not self.reader.is_current():
-            with self._changed:
+            with self._lock:
                 self._changed.wait_for(lambda: not self.reader.is_in(self))
             self.reader.wait_for_end()
 
@@ -275,14 +276,14 @@ class Follower:
     @contextmanager
     def _awaiting(self, value: int) -> Iterator[None]:
         """With it running and its lock held; it does not end itself while anybody waits."""
-        with self._changed:
+        with self._lock:
             self._awaited.append(value)
         try:
             self._ensure()
-            with self._changed:
+            with self._lock:
                 yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._awaited.remove(value)
                 self._asked = time.monotonic()
 
@@ -308,7 +309,7 @@ class Follower:
 
     def _ensure(self) -> None:
         """See to it that it is read for. Raises: why it cannot be."""
-        with self._changed:  # so that it cannot end itself between the two
+        with self._lock:  # so that it cannot end itself between the two
             self._asked = time.monotonic()
             if self.running:
                 return
@@ -361,7 +362,7 @@ class Follower:
 
     def _begin_with(self, pin: Pin) -> None:
         """Judge anew what stands behind a pin's mark."""
-        with self._changed:
+        with self._lock:
             self._known = Foretold(pin, self._followed)
             self._new.clear()
             self._pinned_at = time.monotonic()
@@ -406,7 +407,7 @@ class Follower:
         """End because of a problem; whoever waits is told."""
         error = self._error(problem)
         self._cancel_look()
-        with self._changed:
+        with self._lock:
             self.reader.let_out(tail, self)
             self._failure = error
             waiting = self._futures.take_all()
@@ -415,7 +416,7 @@ class Follower:
 
     def _ends_itself(self, tail: Tail) -> bool:
         """Whether it was closed, or nobody has asked for a minute."""
-        with self._changed:
+        with self._lock:
             is_awaited = self._awaited or self._futures
             if not self._closing and (is_awaited or time.monotonic() - self._asked <= UNASKED_S):
                 return False
@@ -425,7 +426,7 @@ class Follower:
 
     def end(self, tail: Tail) -> None:
         """End; whoever waits is told."""
-        with self._changed:
+        with self._lock:
             waiting = self._let_out(tail)
         fail_all(waiting, _closed)
 
@@ -442,7 +443,7 @@ class Follower:
         if known is None or not known.goes_on():
             return
         first = position(known.pin.epoch, 0)
-        with self._changed:
+        with self._lock:
             self._take_up(known)  # what is emitted by whoever follows its key first is judged as it comes
             judged = known.take(came.messages) if came.messages else False
             known.reach(first + came.reached)
@@ -459,7 +460,7 @@ class Follower:
             return
         known = self._known
         assert known is not None  # in this thread
-        with self._changed:
+        with self._lock:
             due = self._futures.take(lambda key, value: _has_settled(known, key, value))
             reached = [_has_reached(known, awaited.key, awaited.position.value) for awaited in due]
             found = [awaited.look(known) if is_known else None for awaited, is_known in zip(due, reached, strict=True)]
@@ -487,7 +488,7 @@ class Follower:
         """Take new keys up, and a new pin where it is due; it is taken beside the reading."""
         known = self._known
         assert known is not None
-        with self._changed:
+        with self._lock:
             passed = self._take_up(known)
         if self._pinning is None:
             age_s = time.monotonic() - self._pinned_at

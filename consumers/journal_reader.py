@@ -176,13 +176,13 @@ class JournalReader:
             tail.close()
 
     def _leave(self, tail: Tail) -> None:
-        """Tell whoever still waits, where a callback has ended this thread."""
+        """Tell whoever still waits, where something has ended this thread."""
         with self._lock:
             if self._tail is not tail:
                 return
             self._tail, calls = None, [*self._calls]
             self._calls.clear()
-        problem = RuntimeError("the thread that read the journal was ended by a callback")
+        problem = RuntimeError("the thread that read the journal has ended")
         for follower in [*self._in.values()]:
             follower.stop_for(tail, problem)
         for _, called in calls:

@@ -320,8 +320,8 @@ class Subscription(Generic[T]):
 
     def _is_told_by(self, topic: str, intake: Intake) -> bool:
         """Whether a journal topic tells of what is read; that of a domain that has joined since it was opened, too."""
-        if topic not in self._journals and intake.ends.refreshed is not None:
-            self._journals |= self._tellers(intake.ends.refreshed)
+        if topic not in self._journals and intake.ends.epochs is not None:
+            self._journals |= self._tellers(intake.ends.epochs)
         return topic in self._journals
 
     def _tellers(self, epochs: Epochs) -> frozenset[str]:

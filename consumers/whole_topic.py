@@ -68,7 +68,8 @@ class WholeTopic:
         self._load = load
         self._take_in = take_in
         self._asked_ends = shared_ends(settings)
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # not the condition itself: see `AskedEnds`
+        self._changed = threading.Condition(self._lock)
         self._closing = threading.Event()
         self._hurry = threading.Event()
         """Somebody waits for the topic's end, and it is asked for at once."""
@@ -93,14 +94,14 @@ class WholeTopic:
         """Wait until the topic's end, as of this call or later, is reached; whether it is in time."""
         now = time.monotonic()
         self._hurry.set()
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: self._heard_at >= now or self._closing.is_set(), timeout_s) and (
                 self._heard_at >= now
             )
 
     def close(self) -> None:
         """End the thread."""
-        with self._changed:
+        with self._lock:
             if self._closing.is_set():
                 return
             self._closing.set()
@@ -231,7 +232,7 @@ class WholeTopic:
     def _hear(self, reached: Marks) -> None:
         """Note that the ends that were asked for last are reached, if they are."""
         if all(reached[partition] >= end for partition, end in self._ends.items()):
-            with self._changed:
+            with self._lock:
                 self._heard_at = self._asked_at
                 self._changed.notify_all()
 

@@ -55,7 +55,8 @@ WHY: Final = {
     "field": str, "key": str, "text": str, "matched": [[int]], "scope?": TEXT, "instead_of": str, "marked": str,
 }  # fmt: skip
 HIT: Final = {
-    "urn": str, "tier": TEXT, "why": [WHY], "entity": Map(object), "then?": ({**ENTITY, "final": bool}, None),
+    "urn": str, "tier": TEXT, "why": [WHY], "entity": Map(object),
+    "then?": ({**ENTITY, "final": bool}, {"final": bool}, None),
 }  # fmt: skip
 RESULTS: Final = {
     "total": int, "hits": [HIT], "facets": Map([{"value": str, "hits": int}]), "shows": Map(int), "cursor": TEXT,

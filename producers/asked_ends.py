@@ -58,7 +58,10 @@ class AskedEnds:
         self.settings = settings
         self.users = 0
         self._asked: _Asked = {}
-        self._changed = threading.Condition()
+        # Threads enter the lock itself: an exception of a signal handler (Ctrl-C, SIGTERM) that hits the Python code of
+        # Condition.__enter__ would leave it locked, and one in notify() a waiter behind that takes the next turn.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closed = False
         self._making = threading.Lock()
@@ -81,11 +84,11 @@ class AskedEnds:
     def end(self, topic: str, partition: int, *, committed: bool = True) -> AwaitableFuture[int]:
         """The offset behind the last record that a partition holds now. Arguments and errors as `last`."""
         future: AwaitableFuture[int] = AwaitableFuture()
-        with self._changed:
+        with self._lock:
             self._begin()
             question = _Question(future, time.monotonic() + _LIMIT_S)
             self._asked.setdefault((topic, partition, committed), []).append(question)
-            self._changed.notify()
+            self._changed.notify_all()
         return future
 
     def partitions(self, topic: str, *, stopping: Callable[[], bool] = lambda: False) -> int:
@@ -114,30 +117,32 @@ class AskedEnds:
     def administrator(self) -> Administrator:
         """The client, for other questions. Raises: InputError: it is closed."""
         made = self._made()
-        with self._changed:
+        with self._lock:
             self._begin()  # which lets it go when nobody asks any more
         return made
 
     def close(self) -> None:
         """End the thread; whoever waits is told."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify()
+            self._changed.notify_all()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def forked(self) -> None:
         """This is the copy in a forked process: nobody answers here, and who asks is told at once that it is closed."""
-        self._changed, self._making, self._closed = threading.Condition(), threading.Lock(), True
+        self._lock, self._making, self._closed = threading.RLock(), threading.Lock(), True
+        self._changed = threading.Condition(self._lock)
 
     def _begin(self) -> None:
         """Have the thread run, with the lock held. Raises: InputError: it is closed."""
         if self._closed:
             raise _closed()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="metajournal-ends", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="metajournal-ends", daemon=True)
+            thread.start()
+            self._thread = thread  # not before: a signal may keep it from starting
 
     def _made(self) -> Administrator:
         with self._making:
@@ -151,7 +156,7 @@ class AskedEnds:
         try:
             while (asked := self._next()) is not None:
                 first, again = _turn(asked, failing)
-                with self._changed:
+                with self._lock:
                     for end, questions in again.items():
                         self._asked[end] = [*questions, *self._asked.get(end, ())]
                 administrator = self._made()
@@ -159,14 +164,14 @@ class AskedEnds:
                 if failed:
                     look_again(administrator.client)
                 failing = (failing - first.keys()) | failed
-        except BaseException as problem:  # be it a callback that ends the thread
+        except BaseException as problem:
             self._lose(asked or {}, problem)
 
     def _lose(self, asked: _Asked, problem: BaseException) -> None:
         """Tell whoever waits, for what is in hand too, that no answer comes; the next question begins a new thread."""
         with self._making:
             self._administrator = None
-        with self._changed:
+        with self._lock:
             self._thread = None
             waiting, self._asked = self._asked, {}
         error = KafkaUnavailableError(f"The ends of partitions cannot be read: {type(problem).__name__}: {problem}.")
@@ -175,7 +180,7 @@ class AskedEnds:
 
     def _next(self) -> _Asked | None:
         """What is asked for now; None where nobody asks any more: then the thread is over."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._asked or self._closed, _UNASKED_S)
             asked, self._asked = self._asked, {}
             if asked and not self._closed:
@@ -211,7 +216,7 @@ class AskedEnds:
         is_over = self._closed or administrator.errors.hopeless is not None or not is_passing(problem)
         now = time.monotonic()
         late = [question for question in questions if is_over or question.until < now]
-        with self._changed:
+        with self._lock:
             if left := [question for question in questions if question not in late]:
                 self._asked[end] = [*left, *self._asked.get(end, ())]
         _fail({end: late}, _unknown(end, problem))

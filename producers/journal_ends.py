@@ -12,14 +12,14 @@ Left to others: asking Kafka (asked_ends), reading the records, and what becomes
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
 from .asked_ends import AskedEnds, leave_ends, shared_ends
 from .passed_over import Partition
-from .topics import Epochs, TopicEpoch, check_journal, read_epochs
+from .topics import Epochs, check_journal, read_epochs
 
 _POLL_S: Final = 0.1
 
@@ -36,13 +36,12 @@ class JournalEnds:
     def __init__(
         self,
         settings: Settings,
-        epochs: Mapping[str, TopicEpoch] | None = None,
+        epochs: Epochs | None = None,
         *,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._settings = settings
-        self._epochs = epochs
-        self.refreshed: Epochs | None = None
+        self.epochs = epochs
         """The journal topics as they were last read here: other domains may have joined since others read them."""
         self._stopping = stopping
         self._asked: AskedEnds | None = None
@@ -81,7 +80,7 @@ class JournalEnds:
             return True
         if self._checked_s < arrived_s:
             now_s = time.monotonic()
-            self._epochs = self.refreshed = check_journal(self._settings, source[0])
+            self.epochs = check_journal(self._settings, source[0])
             self._checked_s = now_s
             self._look(source, now_s)
         return position < self._ends.get(source, 0)
@@ -106,10 +105,10 @@ class JournalEnds:
 
     def _look(self, source: Partition, arrived_s: float) -> None:
         """Ask for the end of a journal partition, if there is one of that name."""
-        if self._epochs is None:
-            self._epochs = self.refreshed = read_epochs(self._settings)
+        if self.epochs is None:
+            self.epochs = read_epochs(self._settings)
         topic, partition = source
-        known = self._epochs.get(topic)
+        known = self.epochs.get(topic)
         if known is None or partition >= known.partitions or self._asked_s.get(source, float("-inf")) >= arrived_s:
             return
         now_s = time.monotonic()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, TypeVar
@@ -39,7 +39,7 @@ from ..schemas.untrusted import UNREADABLE
 from .journal_ends import JournalEnds
 from .kafka import ErrorLog, asked_again, is_passing, make_consumer
 from .passed_over import PassedOver
-from .topics import TopicEpoch
+from .topics import Epochs
 from .verdicts import Outcome, OutcomeRecord
 from .waiting.futures import AwaitableFuture, fail, resolve
 from .waiting.questions import KnownVerdicts, Question, answer, closed, not_yet
@@ -66,7 +66,7 @@ class OutcomeReader:
     def __init__(
         self,
         settings: Settings,
-        epochs: Mapping[str, TopicEpoch] | None = None,
+        epochs: Epochs | None = None,
         *,
         consumer: Callable[[Settings, ErrorLog], Consumer] | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ from ..schemas.errors import KafkaUnavailableError, MetajournalError, OutcomeUnk
 from ..schemas.ids import id_text
 from ..schemas.positions import EPOCH_SHIFT, Position
 from .verdicts import Outcome
-from .waiting.futures import AwaitableFuture, GuardedFuture, called_back, fail, follow_on, resolve
+from .waiting.futures import AwaitableFuture, called_back, fail, follow_on, resolve
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -163,7 +163,7 @@ class Receipt:
 
     def position_future(self) -> AwaitableFuture[Position]:
         """`position` as a future: the same errors, without blocking a thread. `await receipt` awaits it."""
-        future: AwaitableFuture[Position] = GuardedFuture()
+        future: AwaitableFuture[Position] = AwaitableFuture()
         self.add_done_callback(lambda _: self._place(future))
         return future
 
@@ -180,7 +180,7 @@ class Receipt:
                 future.
         """
         check_number("timeout_s", timeout_s)
-        future: AwaitableFuture[Outcome] = GuardedFuture()
+        future: AwaitableFuture[Outcome] = AwaitableFuture()
         self.add_done_callback(lambda _: self._ask(future, timeout_s))
         return future
 

@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import Condition
+from threading import Condition, RLock
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -66,7 +66,8 @@ class Transactions:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._name = f"{settings.journal.prefix}.unit.{uuid.uuid4().hex}"
-        self._changed = Condition()
+        self._lock = RLock()  # not the condition itself: see `AskedEnds`
+        self._changed = Condition(self._lock)
         self._free: list[_Sender] = []
         self._made = 0
         self._closed = False
@@ -97,20 +98,20 @@ class Transactions:
 
     def serve(self) -> None:
         """Take in what the idle producers log and tell, which would pile up while a broker is away."""
-        with self._changed:
+        with self._lock:
             for sender in self._free:
                 sender.serve()
 
     def close(self) -> None:
         """Let go of the connections; a commit that is under way ends first, in its own thread."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             free, self._free = self._free, []
         for sender in free:
             sender.forget()
 
     def _taken(self, deadline: float) -> _Sender:
-        with self._changed:
+        with self._lock:
             while not self._free:
                 if self._made < POOL:
                     self._made += 1
@@ -120,10 +121,10 @@ class Transactions:
             return self._free.pop()
 
     def _give_back(self, sender: _Sender) -> None:
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._free.append(sender)
-                self._changed.notify()
+                self._changed.notify_all()
                 return
         sender.forget()
 

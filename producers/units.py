@@ -24,7 +24,7 @@ from .gathering import Gathering, Sending
 from .receipts import Receipt
 from .transactions import CommitUnknown, NotCommitted, Outgoing
 from .verdicts import Outcome, UnitOutcome
-from .waiting.futures import AwaitableFuture, GuardedFuture, all_of, follow_on
+from .waiting.futures import AwaitableFuture, all_of, follow_on
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -158,7 +158,7 @@ class Unit:
         Raises: InputError: the unit is not committed; other errors come with the future.
         """
         aggregates = [str(gathered.header.aggregate) for gathered in self._gathering.events]
-        future: AwaitableFuture[UnitOutcome] = GuardedFuture()
+        future: AwaitableFuture[UnitOutcome] = AwaitableFuture()
         outcomes = all_of([receipt.outcome_future(timeout_s) for receipt in self.receipts])
         follow_on(future, outcomes, lambda verdicts: UnitOutcome(tuple(zip(aggregates, verdicts, strict=True))))
         return future

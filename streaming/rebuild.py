@@ -226,11 +226,8 @@ def _rebuilt(
         raise _different(done)
     if offline:
         _swap_offline(settings, epochs, lake, target)
-    elif offline is not None or not _swapped_alone(settings, epochs, lake, target):
-        lake.offer_generation(target.generation)
-        while lake.generation < target.generation:
-            wait()
-            lake.refresh_pointer()
+    elif offline is False or not _swapped_alone(settings, epochs, lake, target):
+        _swap_by_the_stream(lake, target, wait)
     return done
 
 
@@ -254,6 +251,13 @@ def _begun_and_filled(
 def _is_of_other_rules(table: Table) -> bool:
     own = served_digests()
     return any(own.get(domain, digest) != digest for domain, digest in table.rules().items())
+
+
+def _swap_by_the_stream(lake: Lake, target: Lake, wait: Callable[[], None]) -> None:
+    lake.offer_generation(target.generation)
+    while lake.generation < target.generation:
+        wait()
+        lake.refresh_pointer()
 
 
 def _swapped_alone(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> bool:

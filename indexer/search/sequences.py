@@ -20,14 +20,12 @@ def sequences(tokens: Iterable[tuple[str, int, int]], words: Sequence[str], *, p
         words: at least one.
         prefix: whether the last word may go on.
     """
-    last, line = (
-        words[-1],
-        [*words[:-1], None],
-    )  # the last one is compared apart: a word that goes on begins no sequence
-    borders, starts, known = _borders(words[:-1]), deque[int](maxlen=len(words)), 0
+    *first, last = words  # the last one is compared apart: a word that goes on begins no sequence
+    line: list[str | None] = [*first, None]
+    borders, starts, known = _borders(first), deque[int](maxlen=len(words)), 0
     for word, start, end in tokens:
         starts.append(start)
-        if known == len(words) - 1 and (word.startswith(last) if prefix else word == last):
+        if known == len(first) and (word.startswith(last) if prefix else word == last):
             yield starts[0], end
         while known and line[known] != word:
             known = borders[known]

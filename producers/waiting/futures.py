@@ -21,16 +21,15 @@ _U = TypeVar("_U")
 
 
 class AwaitableFuture(Future[T], Generic[T]):
-    """A `concurrent.futures.Future` that can be awaited, in any event loop of asyncio; to cancel it ends the wait."""
+    """A `concurrent.futures.Future` that can be awaited, in any event loop of asyncio; to cancel it ends the wait.
+
+    A callback of it ends no thread: a `SystemExit` is logged too, and the others are called.
+    """
 
     def __await__(self) -> Generator[Any, None, T]:
         from asyncio import wrap_future  # most programs never come here, and it takes 30 ms to load
 
         return wrap_future(self).__await__()
-
-
-class GuardedFuture(AwaitableFuture[T], Generic[T]):
-    """An awaitable future whose callbacks end no thread: a `SystemExit` is logged too, and the others are called."""
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         super().add_done_callback(partial(called_back, fn))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...schemas.errors import InputError, NotYetVisibleError, PositionExpired
 from ...schemas.positions import Position, epoch_of
 from ..verdicts import Outcome, OutcomeRecord, outcome_of
-from .futures import AwaitableFuture, GuardedFuture
+from .futures import AwaitableFuture
 
 _KEPT_VERDICTS: Final = 200_000
 """Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
@@ -70,7 +70,7 @@ class Question:
         self.since = since
         self.limit_s = limit_s
         self.asked_s = time.monotonic()
-        self.answer: AwaitableFuture[Outcome] = GuardedFuture()
+        self.answer: AwaitableFuture[Outcome] = AwaitableFuture()
 
     @property
     def key(self) -> tuple[str, int]:

@@ -87,14 +87,7 @@ def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[T
         return
     if len(columns) < len(names):  # what is broken is not asked for anything else
         asked["filter_names"] = [*columns]
-    answers = {
-        field: _optional(connection, partial(ask, **asked), {})
-        for field, ask in (
-            ("primary_key", inspector.get_multi_pk_constraint),
-            ("foreign_keys", inspector.get_multi_foreign_keys),
-            ("comment", inspector.get_multi_table_comment),
-        )
-    }
+    answers = _of_schema(connection, inspector, asked)
     yield from (
         Unread(schema, f"{_IN_WORDS[field]} cannot be read: {answer.why}")
         for field, answer in answers.items()
@@ -154,6 +147,16 @@ def _columns(
         except SQLAlchemyError:
             continue
     return found
+
+
+def _of_schema(connection: Connection, inspector: Inspector, asked: Mapping[str, Any]) -> dict[str, _Answer]:
+    """What is asked for a whole schema at once, by field of `Table`; each answer by table."""
+    questions = {
+        "primary_key": inspector.get_multi_pk_constraint,
+        "foreign_keys": inspector.get_multi_foreign_keys,
+        "comment": inspector.get_multi_table_comment,
+    }
+    return {field: _optional(connection, partial(ask, **asked), {}) for field, ask in questions.items()}
 
 
 def _definitions(

@@ -20,7 +20,7 @@ from metajournal.producers.asked_ends import AskedEnds
 from metajournal.producers.outcomes import OutcomeReader
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.verdicts import Accepted
-from metajournal.producers.waiting.futures import GuardedFuture, called_back
+from metajournal.producers.waiting.futures import AwaitableFuture, called_back
 from metajournal.schemas.errors import InputError, KafkaUnavailableError
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
@@ -185,7 +185,7 @@ def test_what_ends_the_reader_of_verdicts_is_told_as_that(monkeypatch: pytest.Mo
 def test_in_the_main_thread_a_callback_may_end_the_program() -> None:
     with pytest.raises(SystemExit):
         called_back(ends_thread, None)
-    future: GuardedFuture[int] = GuardedFuture()
+    future: AwaitableFuture[int] = AwaitableFuture()
     future.set_result(7)
     with pytest.raises(SystemExit):
         future.add_done_callback(ends_thread)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,6 +35,7 @@ from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import urn
+from tests.forking import is_true_in_child
 from tests.topics import read
 from tests.wait import eventually
 
@@ -159,17 +158,13 @@ def test_something_that_is_no_event_is_refused(emitter: Emitter) -> None:
 
 
 def test_in_a_forked_process_an_emitter_is_refused_at_once(emitter: Emitter) -> None:
-    emitter.emit(TagsAdded(PURCHASES, ["before"]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of what this is about
-        child = os.fork()
-    if not child:
-        try:
+    def is_refused() -> bool:
+        with pytest.raises(InputError) as refused:
             emitter.emit(TagsAdded(PURCHASES, ["forked"]))
-        except InputError as error:
-            os._exit(7 if error.code == "forked" else 1)
-        os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        return refused.value.code == "forked"
+
+    emitter.emit(TagsAdded(PURCHASES, ["before"]))
+    assert is_true_in_child(is_refused)
     assert emitter.emit(TagsAdded(PURCHASES, ["after"])).position.value > 0
 
 
@@ -181,29 +176,13 @@ def test_in_a_forked_process_a_unit_is_refused_at_once(emitter: Emitter) -> None
         with emitter.unit(repeat=False, **said) as one:
             one.emit(TagsAdded(PURCHASES, ["of a unit"]))
 
-    unit()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if not child:
-        try:
+    def is_refused() -> bool:
+        with pytest.raises(InputError) as refused:
             unit()
-        except InputError as error:
-            os._exit(7 if error.code == "forked" else 1)
-        os._exit(2)
-    ended = [0, 0]
+        return refused.value.code == "forked"
 
-    def has_ended() -> bool:
-        ended[:] = os.waitpid(child, os.WNOHANG)
-        return ended[0] == child
-
-    try:
-        eventually(has_ended, 5, "the end of the child")
-    except AssertionError:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        raise
-    assert os.waitstatus_to_exitcode(ended[1]) == 7
+    unit()
+    assert is_true_in_child(is_refused)
     unit()
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,36 +21,11 @@ from metajournal.producers.asked_ends import leave_ends, shared_ends
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InputError
 from metajournal.schemas.settings import Settings
-from tests.wait import eventually
+from tests.forking import is_true_in_child
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
 TOPIC = SETTINGS.journal.topics.journal("catalog")
 EPOCHS = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "an id", 4)})
-
-
-def is_true_in_child(check: Callable[[], bool]) -> bool:
-    """Whether something is true in a forked process."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of what this is about
-        child = os.fork()
-    if not child:
-        try:
-            os._exit(7 if check() else 1)
-        finally:
-            os._exit(2)
-    ended = [0, 0]
-
-    def has_ended() -> bool:
-        ended[:] = os.waitpid(child, os.WNOHANG)
-        return ended[0] == child
-
-    try:
-        eventually(has_ended, 10, "the end of the child")
-    except AssertionError:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        raise
-    return os.waitstatus_to_exitcode(ended[1]) == 7
 
 
 class Answering:

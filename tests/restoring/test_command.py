@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from metajournal import EntityRegistered, Journal, TagsAdded, dataset
 from metajournal.commands.program import main
+from metajournal.lake.storage.locks import only_one
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.restoring.losing import fold_here, lose
@@ -60,14 +59,10 @@ def test_it_says_what_is_lost_restores_it_and_says_what_is_not_restored(
     planned = typed(monkeypatch, file, "--dry-run")
     assert "Nothing was changed" in planned.stdout
     assert planned.exit_code == 0
-    home = Path(settings.stack.home or "")
-    home.mkdir(exist_ok=True)
-    alive = {"state": "running", "pid": os.getpid(), "written_ms": int(time.time() * 1000)}
-    (home / "stream.json").write_text(json.dumps(alive))
-    refused = typed(monkeypatch, file)
+    with only_one(settings.lake.path, "stream", hint=""):
+        refused = typed(monkeypatch, file)
     assert (refused.exit_code, "error[stream-runs]" in refused.stderr) == (1, True)
     assert "metajournal up --servers" in refused.stderr
-    (home / "stream.json").write_text(json.dumps({**alive, "state": "stopped"}))
     done = typed(monkeypatch, file)
     assert done.exit_code == 0, done.output
     assert "1 event restored" in done.stdout
