@@ -113,6 +113,7 @@ def _measured(
     with _sampled(home, [follower.pid] if derived else []) as memory:
         load_process.start()
         probes.start()
+        memory["bench"] = [load_process.pid, probes.pid]
         searched, in_lake, floor = results.get(timeout=total_s + 300)
     probes.join(30)
     load_process.join(60)
@@ -120,6 +121,8 @@ def _measured(
     say(f"{len(searched):,} search probes, {len(in_lake):,} lake probes, {done} compactions")
     parts = ", ".join(f"{name} {size / 2**20:,.0f}" for name, size in sorted(memory["parts"].items()))
     say(f"peak memory in MiB: {parts}")
+    shares = ", ".join(f"{name} {share:.2f}" for name, share in sorted(memory["shares"].items()))
+    say(f"of a core, of {os.cpu_count()}: {shares}")
     if seconds >= SECONDS and (len(searched) < LEAST_PROBES or not done):
         say(f"not what was asked for: at least {LEAST_PROBES:,} search probes and a compaction inside")
     if derived:
@@ -238,12 +241,15 @@ def _compactions(settings: Settings) -> int:
 
 
 class _sampled:  # noqa: N801  (used as a function)
-    """Peak of the summed proportional memory of a home's processes, and what each part had then."""
+    """Peak of the summed proportional memory of a home's processes, and what each part had then.
+
+    Also the processor time of each part, as a share of a core, and what of the machine was busy and stolen meanwhile.
+    """
 
     def __init__(self, home: Path, others: Sequence[int | None] = ()) -> None:
         self._home = str(home)
         self._others = others
-        self._found: dict[str, Any] = {"peak": 0, "parts": {}}
+        self._found: dict[str, Any] = {"peak": 0, "parts": {}, "shares": {}, "bench": []}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -256,12 +262,25 @@ class _sampled:  # noqa: N801  (used as a function)
         self._thread.join()
 
     def _sample(self) -> None:
+        first: dict[int, float] = {}
+        of_parts: dict[int, tuple[str, float]] = {}
+        began, machine = time.monotonic(), _machine_s()
         while not self._stop.wait(1.0):
             parts: dict[str, int] = {}
-            for pid, name in processes_of(self._home):
+            named = [*processes_of(self._home), *((other or 0, "follower") for other in self._others)]
+            for pid, name in named:
                 parts[name] = parts.get(name, 0) + pss_bytes(pid)
-            for other in self._others:
-                parts["follower"] = parts.get("follower", 0) + pss_bytes(other or 0)
+            for pid, name in [*named, *((pid, "bench") for pid in self._found["bench"])]:
+                if used := _processor_s(pid):  # of one that is gone, what it had used stays
+                    of_parts[pid] = name, used - first.setdefault(pid, used)
+            took = time.monotonic() - began
+            shares = {
+                name: (now - then) / took
+                for (name, now), then in zip(_machine_s().items(), machine.values(), strict=True)
+            }
+            for name, used in of_parts.values():
+                shares[name] = shares.get(name, 0.0) + used / took
+            self._found["shares"] = shares
             if sum(parts.values()) > self._found["peak"]:
                 self._found |= {"peak": sum(parts.values()), "parts": parts}
 
@@ -313,6 +332,22 @@ def pss_bytes(pid: int) -> int:
     except OSError:
         pass
     return 0
+
+
+def _processor_s(pid: int) -> float:
+    """Seconds of processor time of a process; 0 for one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _machine_s() -> dict[str, float]:
+    """Seconds, of all cores together, in which the machine worked, and in which another one had them."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    ticks = os.sysconf("SC_CLK_TCK")
+    return {"all": (user + nice + system + irq + softirq) / ticks, "stolen": steal / ticks}
 
 
 if __name__ == "__main__":

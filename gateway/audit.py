@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from ..producers.audit_topic import ensure_audit_topic
-from ..producers.kafka import ErrorLog, make_producer
+from ..producers.kafka import ErrorLog, make_producer, take_in
 from ..schemas.errors import ForbiddenError, MetajournalError, UnavailableError
 from ..schemas.pages import Page
 from ..schemas.settings import Settings
@@ -144,7 +144,7 @@ class Audit:
         self._topic = settings.journal.topics.audit
         self._reads = asked == READS
         self._loop = asyncio.get_running_loop()
-        self._producer = make_producer(settings, ErrorLog(), **_PRODUCER)
+        self._connect()
         self._closing = threading.Event()
         self._is_losing = False
         self._of_one, self._of_all, self._of_events = Buckets(*_OF_ONE), Buckets(*_OF_ALL), Buckets(*_OF_EVENTS)
@@ -276,7 +276,15 @@ class Audit:
         while not self._closing.is_set():
             if not made_at and time.monotonic() >= next_try:
                 made_at, next_try = self._make_topic(), time.monotonic() + _AGAIN_S
-            self._producer.poll(_POLL_S)
+            take_in(self._producer.poll, self._errors, _POLL_S)
+            if self._errors.fatal is not None:  # what it had is reported as lost; what comes goes to another one
+                former, errors = self._producer, self._errors
+                self._connect()
+                take_in(former.flush, errors, _STORED_S)
+
+    def _connect(self) -> None:
+        self._errors = ErrorLog()
+        self._producer = make_producer(self._settings, self._errors, **_PRODUCER)
 
     def _make_topic(self) -> bool:
         try:
@@ -289,7 +297,7 @@ class Audit:
     def _close(self) -> None:
         self._closing.set()
         self._thread.join()
-        self._producer.flush(_STORED_S)
+        take_in(self._producer.flush, self._errors, _STORED_S)
 
 
 def _settle(stored: asyncio.Future[str | None], problem: str | None) -> None:

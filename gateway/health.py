@@ -1,4 +1,4 @@
-"""The operator's own port: whether the loop turns, whether requests can be answered, and what is counted.
+"""The operator's own port: whether a restart would help, whether requests can be answered, and what is counted.
 
 Source: the page of the gateway, "Server".
 """
@@ -53,6 +53,15 @@ class Readiness:
         self._stages: dict[str, str] = {}
         self._asking: asyncio.Task[None] | None = None
 
+    def lost(self) -> str | None:
+        """Why only a restart helps; None while the server can work."""
+        ended = self._journal.emitter.ended
+        return (
+            None
+            if ended is None
+            else f"Kafka's client has failed and sends nothing more ({ended}): restart this process"
+        )
+
     async def parts(self) -> dict[str, str]:
         """What each part says: "ok", or why not; Kafka and the lake are asked at most once a second."""
         if self._kept is None or time.monotonic() - self._kept[0] > _KEPT_S:
@@ -93,7 +102,7 @@ class Operator:
     """An ASGI application: `/healthz`, `/readyz`, `/metrics`.
 
     Args:
-        readiness: what `/readyz` tells.
+        readiness: what `/readyz` and `/healthz` tell.
         figures: what `/metrics` shows.
     """
 
@@ -111,7 +120,8 @@ class Operator:
         if request.method not in ("GET", "HEAD"):
             return Response(status_code=405, headers={"Allow": "GET, HEAD"})
         if path == "/healthz":
-            return Response(b"ok\n", media_type="text/plain")
+            lost = self._readiness.lost()
+            return Response(f"{lost or 'ok'}\n", 503 if lost else 200, media_type="text/plain")
         if path == "/readyz":
             parts = await self._readiness.parts()
             ready = all(said == "ok" for said in parts.values())

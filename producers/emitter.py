@@ -321,8 +321,19 @@ class Emitter:
         """
         self._publish(event_type)
 
+    @property
+    def ended(self) -> str | None:
+        """Why Kafka's client sends nothing more, until this emitter is made anew; None while it works."""
+        fatal = self.errors.fatal
+        return fatal.text if fatal is not None else None
+
     def check_broker(self, timeout_s: float) -> None:
-        """Ask a broker for anything. Raises: KafkaUnavailableError: none answers in time."""
+        """Ask a broker for anything. Raises: KafkaUnavailableError: none answers in time, or the client has ended."""
+        if (ended := self.ended) is not None:
+            raise KafkaUnavailableError(
+                f"Kafka's client has failed and sends nothing more ({ended}).",
+                hint="Connect again: Journal.connect(). A server is to be restarted.",
+            )
         wait_for_broker(self._producer, self.errors, servers=servers_of(self.settings), timeout_s=timeout_s)
 
     def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
@@ -422,8 +433,7 @@ class Emitter:
 
     def _refused(self, error: KafkaException) -> KafkaUnavailableError:
         """What is told of an event that Kafka's client does not take, now or ever."""
-        fatal = self.errors.fatal
-        why = fatal.text if fatal else error.args[0].str()
+        why = self.ended or error.args[0].str()
         return KafkaUnavailableError(
             f"Kafka's client does not take the event ({why}); nothing was sent.",
             hint="Connect again: Journal.connect().",

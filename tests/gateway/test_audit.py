@@ -27,6 +27,7 @@ from metajournal.schemas.settings import JournalSettings, Settings
 from tests.gateway.conftest import RECORDED
 from tests.gateway.serving import ADMIN, READER, TEAM_A, Served, running, served
 from tests.gateway.test_access import key_of
+from tests.producers.mocked import fail_for_good
 from tests.topics import read
 from tests.wait import eventually
 
@@ -313,3 +314,21 @@ def test_without_kafka_refusals_wait_for_nothing_and_reads_are_refused() -> None
     assert max(took) < 5
     lost = figures.figures.snapshot()[0][AUDIT_LOST]
     assert sum(lost.values()) >= 2_001
+
+
+def test_after_a_fatal_error_of_the_client_what_comes_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "metajournal.gateway.audit.ensure_audit_topic", lambda _: None
+    )  # each client has its own broker
+    figures = GatewayFigures()
+
+    async def ask() -> None:
+        audit = Audit(Settings(kafka={"test.mock.num.brokers": "1"}), "reads", figures)
+        await audit.stored(record(0))
+        former = audit._producer
+        fail_for_good(former)
+        await asyncio.to_thread(eventually, lambda: audit._producer is not former, what="another client")
+        await audit.stored(record(1))
+        await audit.close()
+
+    asyncio.run(ask())

@@ -50,6 +50,15 @@ def test_whoever_waits_is_told_and_the_next_emit_says_that_nothing_was_sent(emit
     assert isinstance(receipts[0].failure(), OutcomeUnknownError)
 
 
+def test_whoever_asks_for_the_broker_is_told_that_the_client_has_ended(emitter: Emitter) -> None:
+    emitter.check_broker(20)
+    assert emitter.ended is None
+    fail_for_good(emitter._producer)
+    eventually(lambda: emitter.ended, what="the error")
+    with pytest.raises(KafkaUnavailableError, match=r"sends nothing more \(.*this is the end"):
+        emitter.check_broker(20)
+
+
 def test_waiting_for_a_position_meets_it(emitter: Emitter) -> None:
     [receipt] = emitted(emitter, 1)
     fail_for_good(emitter._producer)

@@ -70,7 +70,7 @@ def test_a_forked_process_asks_for_ends_with_a_client_and_a_thread_of_its_own(is
         assert is_true_in_child(asks)
     assert ends.end("t", 0).result(20) == os.getpid()
     leave_ends(ends)
-    assert asked_ends._shared == []
+    assert ends not in asked_ends._shared  # others may be asked by the journals of a whole session
 
 
 @pytest.fixture
