@@ -202,6 +202,18 @@ def test_on_keys_principals_and_roles_is_allowed_what_is_of_their_class_alone(ac
         assert admin.may("WriteAccess", Urn.parse(text))
 
 
+@pytest.mark.parametrize(
+    ("action", "urn", "whole"),
+    [
+        ("Read", "dataset:a/b", "ReadEntity"), ("Write", "dataset:a/b", "WriteEntity"),
+        ("Write", "repo:a", "WriteRepo"), ("Delete", "repo:a", "DeleteRepo"), ("Read", "unheard-of:a/b", "ReadEntity"),
+        ("WriteLineage", "dataset:a/b", "WriteLineage"), ("ReadPipeline", "repo:a", "ReadPipeline"),
+    ],
+)  # fmt: skip
+def test_an_action_is_told_by_the_name_that_roles_have(action: str, urn: str, whole: str) -> None:
+    assert Rights([], {}).whole(action, Urn.parse(urn)) == whole
+
+
 def test_a_role_cannot_be_redefined_by_a_journal() -> None:
     """Its rules refuse it; whoever writes past them gains nothing."""
     rights = Rights([("analyst", "*")], {"analyst": frozenset({"WriteEntity"})})
