@@ -314,13 +314,12 @@ def _name(command: str) -> str:
         "org.elasticsearch",
         "org.apache.spark",
         "streaming.derived",
-        "indexer",
-        "stream",
         "keeper",
+        "stream",
     ):
         if word in command:
             return word
-    return "other"
+    return "indexer" if "metajournal.cli index" in command else "other"
 
 
 def pss_bytes(pid: int) -> int:
