@@ -56,11 +56,7 @@ class Readiness:
     def lost(self) -> str | None:
         """Why only a restart helps; None while the server can work."""
         ended = self._journal.emitter.ended
-        return (
-            None
-            if ended is None
-            else f"Kafka's client has failed and sends nothing more ({ended}): restart this process"
-        )
+        return ended and f"Kafka's client has failed and sends nothing more ({ended}): restart this process"
 
     async def parts(self) -> dict[str, str]:
         """What each part says: "ok", or why not; Kafka and the lake are asked at most once a second."""

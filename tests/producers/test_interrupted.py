@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -16,6 +18,7 @@ from metajournal.producers.waiting.futures import resolve
 from metajournal.schemas.settings import Settings
 
 MOST_STEPS = 2_000
+ROOT = Path(__file__).parents[2]
 WAIT_S = 20
 
 
@@ -73,3 +76,29 @@ def test_an_interrupted_question_keeps_nobody_waiting(waits: bool) -> None:
         if not interrupted:
             return
     pytest.fail("the question has no end")
+
+
+def _conditions(tree: ast.AST) -> set[str]:
+    """Names of attributes that conditions are given to."""
+    return {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).rpartition(".")[2] == "Condition"
+        for target in node.targets
+    }
+
+
+def test_nobody_enters_a_condition_instead_of_its_lock() -> None:
+    found = 0
+    for folder in ("producers", "consumers", "gateway", "indexer", "lake", "streaming", "stack"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            tree = ast.parse(path.read_text("utf-8"))
+            conditions = _conditions(tree)
+            found += len(conditions)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.With | ast.AsyncWith):
+                    entered = {ast.unparse(item.context_expr) for item in node.items}
+                    assert not entered & conditions, f"{path.relative_to(ROOT)}:{node.lineno}"
+    assert found >= 4
