@@ -8,9 +8,9 @@ that a crash left ahead of the marks are never seen.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import compress, groupby, islice
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ..lake.declared import made_row
 from ..lake.entities import COLUMNS, row_from_dict
-from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_rows_below
+from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows_below
 from ..lake.tables import quoted
 from ..lake.views.table import Readable
 from ..rules.entity import EntityRow
@@ -27,6 +27,7 @@ from ..rules.tables import KEYS, key_of
 from ..schemas.encoding.cursor import Numbers
 from ..schemas.ids import id_text
 from .folded import Folded, IdKey, KeyOfFact, MembersKey, Prior, RowKey, Verdict
+from .known_keys import KnownKeys
 from .readings import Needs, Readings
 from .records import Place, Shelved
 from .repeats import Repeats, ids_of
@@ -35,6 +36,8 @@ from .snapshot import Snapshot
 _KEYS_PER_QUERY = 500
 _AGGREGATES_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
 _MANY_MISSING = 64
+_HASHES_PER_ROW = 20
+"""So many hashes of keys are kept for each row that may be: they take less memory than that."""
 PartitionKey = tuple[str, int]
 _T = TypeVar("_T")
 
@@ -73,7 +76,8 @@ class PriorRows:
         below: look only at rows below this position; None: below each batch's first position. A task that folds its
             share in slices gives the first one's, since what it has folded itself stands in the cache alone.
         marks: gives the next position of every journal partition; where it is given, many missing rows at once have
-            the newest rows of the whole table kept, if those are no more than the cache takes.
+            the newest rows of the whole table kept, if those are no more than the cache takes, and many missing
+            facts the hashes of all keys of their table.
     """
 
     def __init__(
@@ -93,6 +97,8 @@ class PriorRows:
         self._own_marked: set[IdKey] = set()
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
         self._facts: OrderedDict[KeyOfFact, Any] = OrderedDict()
+        self._known_keys: dict[str, KnownKeys | None] = {}
+        self._facts_missed: Counter[str] = Counter()
         self._limit = cache_rows
         self._repeats: dict[PartitionKey, Repeats] = {}
 
@@ -107,6 +113,10 @@ class PriorRows:
         rows = self._rows(batch, missing)
         for keys in missing:
             self._cache.update((key, rows.get(key)) for key in keys if key not in self._cache)
+        self._look_facts_up(
+            (need.facts, readings.place.partition, self._below_of(readings.start))
+            for readings, need in zip(batch, needs, strict=True)
+        )
         prior = [
             Prior(
                 self._known(need),
@@ -167,9 +177,14 @@ class PriorRows:
 
     def forget_rows(self) -> None:
         """Drop the cached rows, after others have folded."""
+        self._forget_entities()
+        self._facts.clear()
+        self._known_keys.clear()
+        self._facts_missed.clear()
+
+    def _forget_entities(self) -> None:
         self._snapshot = None
         self._cache.clear()
-        self._facts.clear()
 
     def _known(self, need: Needs) -> Mapping[RowKey, EntityRow | None]:
         if self._limit is None:
@@ -190,29 +205,56 @@ class PriorRows:
         """
         if not wanted:
             return {}
-        below = start if self._below is None else self._below
-        missing: dict[str, list[KeyOfFact]] = {}
-        for key in wanted:
-            if key not in self._facts:
-                table, _, _ = key
-                missing.setdefault(table, []).append(key)
-        for table, keys in missing.items():
-            self._facts.update(dict.fromkeys(keys))
-            self._facts.update(self._newest_facts(table, keys, place, below))
+        self._look_facts_up([(wanted, place.partition, self._below_of(start))])
         for key in wanted:
             self._facts.move_to_end(key)
         return {key: self._facts[key] for key in wanted}
 
-    def _newest_facts(
-        self, table: str, keys: Sequence[KeyOfFact], place: Place, below: int
-    ) -> Iterator[tuple[KeyOfFact, Any]]:
-        schema = self._lake.tables[table].schema
-        names = ("tenant", *KEYS[table]._fields)
-        columns = zip(*((tenant, *key) for _, tenant, key in keys), strict=True)
-        wanted = pa.table(
+    def _look_facts_up(self, asked: Iterable[tuple[Collection[KeyOfFact], int, int]]) -> None:
+        """Have the newest rows of facts in the cache, in one pass over each table.
+
+        Args:
+            asked: keys, with the partition that their events stand in and the position below which rows count.
+        """
+        missing: dict[str, dict[KeyOfFact, tuple[int, int]]] = {}
+        for wanted, partition, below in asked:
+            for key in wanted:
+                if key not in self._facts:
+                    missing.setdefault(key[0], {}).setdefault(key, (partition, below))
+        for table, places in missing.items():
+            self._facts.update(dict.fromkeys(places))
+            keys = self._keys_of(table, places)
+            known = self._known_in(table, len(places))
+            if known is not None:
+                hits = known.hits(keys)
+                if not hits.any():
+                    continue
+                keys = keys.filter(pa.array(hits))
+                places = dict(compress(places.items(), hits))
+            self._facts.update(self._newest_facts(table, keys, places.values()))
+
+    def _known_in(self, table: str, missing: int) -> KnownKeys | None:
+        """The keys that a table has, where they are kept: many missing ones have them read, where they are not many."""
+        if table not in self._known_keys and self._marks is not None and self._limit is not None:
+            self._facts_missed[table] += missing
+            if self._facts_missed[table] >= _MANY_MISSING:
+                readable, most = self._lake.tables[table].readable, _HASHES_PER_ROW * self._limit
+                self._known_keys[table] = KnownKeys.load(readable, _key_columns(table), most)
+        return self._known_keys.get(table)
+
+    def _keys_of(self, table: str, facts: Collection[KeyOfFact]) -> pa.Table:
+        schema, names = self._lake.tables[table].schema, _key_columns(table)
+        columns = zip(*((tenant, *key) for _, tenant, key in facts), strict=True)
+        return pa.table(
             {name: pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)}
         )
-        rows = newest_rows(self._lake.tables[table].readable, wanted, place.partition, below)
+
+    def _newest_facts(
+        self, table: str, keys: pa.Table, places: Collection[tuple[int, int]]
+    ) -> Iterator[tuple[KeyOfFact, Any]]:
+        wanted = keys.append_column(PARTITION, pa.array([partition for partition, _ in places], pa.int32()))
+        wanted = wanted.append_column(BELOW, pa.array([below for _, below in places], pa.int64()))
+        rows = newest_rows_below(self._lake.tables[table].readable, wanted)
         make = made_row(table)
         for made in map(make, rows.to_pylist(maps_as_pydicts="strict")):
             yield (table, made.tenant, key_of(made)), made
@@ -227,7 +269,7 @@ class PriorRows:
         for readings, wanted in zip(batch, missing, strict=True):
             new = [key for key in sorted(wanted) if key not in self._cache]
             keys += new
-            places += [(readings.place.partition, readings.start if self._below is None else self._below)] * len(new)
+            places += [(readings.place.partition, self._below_of(readings.start))] * len(new)
         return self._newest_of_many(keys, places) if keys else {}
 
     def _has_snapshot(self, missing: int) -> bool:
@@ -282,7 +324,7 @@ class PriorRows:
         return {key: list({**rows, **self._own_members.get(key, {})}.values()) for key, rows in members.items()}
 
     def _originals(self, readings: Readings, need: Needs) -> KnownOriginals:
-        start = readings.start if self._below is None else self._below
+        start = self._below_of(readings.start)
         wanted = need.originals | _suspects(readings, self.repeats(readings.place, start))
         events = {key: self._own_events[key] for key in wanted if key in self._own_events}
         marked = self._own_marked & wanted
@@ -334,7 +376,19 @@ class PriorRows:
             for fact, made in partition_folded.current_facts.items():
                 self._facts[fact] = made
                 self._facts.move_to_end(fact)
+            self._add_known(partition_folded.current_facts)
         self._shrink()
+
+    def _add_known(self, facts: Iterable[KeyOfFact]) -> None:
+        """Add the keys of new rows to those that the tables are known to have."""
+        made: dict[str, list[KeyOfFact]] = {}
+        for fact in facts:
+            if self._known_keys.get(fact[0]) is not None:
+                made.setdefault(fact[0], []).append(fact)
+        for table, keys in made.items():
+            known = self._known_keys[table]
+            assert known is not None  # asked for above
+            self._known_keys[table] = known.plus(self._keys_of(table, keys))
 
     def _remember_events(self, folded: Folded) -> None:
         """Within a task, a later slice may repeat an event of an earlier one, which the lake does not hold yet."""
@@ -348,14 +402,22 @@ class PriorRows:
 
     def _shrink(self) -> None:
         if self._snapshot is not None and self._limit is not None and len(self._cache) > self._limit:
-            self.forget_rows()  # a row that left the cache would be looked up as the snapshot has it
+            self._forget_entities()  # a row that left the cache would be looked up as the snapshot has it
         while self._limit is not None and len(self._cache) > self._limit:
             self._cache.popitem(last=False)
         while self._limit is not None and len(self._facts) > self._limit:
             self._facts.popitem(last=False)
 
     def _before(self, readings: Readings) -> str:
-        return _below(readings.place, readings.start if self._below is None else self._below)
+        return _below(readings.place, self._below_of(readings.start))
+
+    def _below_of(self, start: int) -> int:
+        """The position below which rows count for a batch that begins at `start`."""
+        return start if self._below is None else self._below
+
+
+def _key_columns(table: str) -> list[str]:
+    return ["tenant", *KEYS[table]._fields]
 
 
 class KnownOriginals:

@@ -2,8 +2,6 @@
 
 An event without a mark is a copy of an earlier one only where that was marked, so nearly all events are told at once
 to be none. Two ids may have one hash: whoever finds an id here still has to look the event up.
-
-Invariant: a value never changes; what is added makes a new one, which shares what is old.
 """
 
 from __future__ import annotations
@@ -14,12 +12,10 @@ from typing import Final
 import numpy as np
 
 from ..schemas.encoding.cursor import Numbers
+from .hashes import Hashes
 
 _ID_BYTES: Final = 16
-_NONE: Final = np.empty(0, np.uint64)
-_FEW: Final = 4_096
-_SHARE: Final = 16
-"""New hashes are sorted into the others when there is one of them for so many, so that adding stays cheap."""
+_NONE: Final = Hashes()
 _ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 """Odd numbers without a pattern, one for each half of an id."""
 
@@ -40,40 +36,25 @@ def hashes_of(ids: Numbers) -> Numbers:
 
 
 class Repeats:
-    """A set of ids, by their hashes: most of them sorted, and the newest sorted by themselves."""
+    """A set of ids, by their hashes."""
 
-    __slots__ = ("_many", "_new")
+    __slots__ = ("_hashes",)
 
-    def __init__(self, many: Numbers = _NONE, new: Numbers = _NONE) -> None:
-        self._many = many
-        self._new = new
+    def __init__(self, hashes: Hashes = _NONE) -> None:
+        self._hashes = hashes
 
     @property
     def nbytes(self) -> int:
         """Bytes that are kept."""
-        return int(self._many.nbytes + self._new.nbytes)
+        return self._hashes.nbytes
 
     def __bool__(self) -> bool:
-        return bool(len(self._many) or len(self._new))
+        return len(self._hashes) > 0
 
     def plus(self, ids: Numbers) -> Repeats:
         """The set with more ids: bytes, 16 a row."""
-        if not len(ids):
-            return self
-        new = np.union1d(self._new, hashes_of(ids))
-        if len(new) <= max(_FEW, len(self._many) // _SHARE):
-            return Repeats(self._many, new)
-        return Repeats(np.union1d(self._many, new))
+        return Repeats(self._hashes.plus(hashes_of(ids)))
 
     def hits(self, ids: Numbers) -> Numbers:
         """Which of some ids (bytes, 16 a row) may be in the set; the others are not."""
-        hashes = hashes_of(ids)
-        return _among(self._many, hashes) | _among(self._new, hashes)
-
-
-def _among(ordered: Numbers, hashes: Numbers) -> Numbers:
-    if not len(ordered):
-        return np.zeros(len(hashes), np.bool_)
-    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
-    among: Numbers = ordered[places] == hashes
-    return among
+        return self._hashes.hits(hashes_of(ids))

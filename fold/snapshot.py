@@ -21,6 +21,7 @@ from ..lake.entities import row_from_dict
 from ..lake.table import PartitionKey
 from ..lake.views.table import Readable, frozen
 from ..rules.entity import EntityRow
+from ..schemas.encoding.cursor import Numbers
 
 _HISTORY = 4
 """Most rows of the whole history for each row that may be kept: reading it must stay a matter of a second."""
@@ -35,7 +36,7 @@ class Snapshot:
     """
 
     def __init__(self, rows: pa.Table) -> None:
-        hashes = _hashes(rows["tenant"], rows["urn"])
+        hashes = hashes_of_rows(rows.select(["tenant", "urn"]))
         order = np.argsort(hashes)
         self._hashes = hashes[order]
         self._rows = rows.take(pa.array(order)).combine_chunks()
@@ -70,7 +71,8 @@ class Snapshot:
     def rows(self, keys: Iterable[RowKey]) -> dict[RowKey, EntityRow]:
         """The newest rows of some keys; a key that is missing had none."""
         wanted = sorted(keys)
-        hashes = _hashes(pa.array([key[0] for key in wanted], pa.string()), pa.array([key[1] for key in wanted]))
+        tenants = pa.array([tenant for tenant, _ in wanted], pa.string())
+        hashes = hashes_of_rows(pa.table({"tenant": tenants, "urn": pa.array([urn for _, urn in wanted], pa.string())}))
         first = np.searchsorted(self._hashes, hashes, "left")
         last = np.searchsorted(self._hashes, hashes, "right")
         places = [place for begin, end in zip(first, last, strict=True) for place in range(begin, end)]
@@ -84,9 +86,12 @@ class Snapshot:
         return dicts
 
 
-def _hashes(tenants: Any, urns: Any) -> Any:
-    """64-bit hashes of keys: the same for the same key as long as this process lives."""
+def hashes_of_rows(rows: pa.Table) -> Numbers:
+    """64-bit hashes of rows: the same for the same values of the same types as long as this process lives."""
     import polars as pl  # 16 MiB and four threads, which a process that follows single entities does without
 
-    frame = pl.DataFrame({"tenant": pl.Series(pl.from_arrow(tenants)), "urn": pl.Series(pl.from_arrow(urns))})
-    return frame.hash_rows(seed=0).to_numpy()
+    columns = {
+        name: pl.Series(pl.from_arrow(column)) for name, column in zip(rows.column_names, rows.columns, strict=True)
+    }
+    hashes: Numbers = pl.DataFrame(columns).hash_rows(seed=0).to_numpy()
+    return hashes

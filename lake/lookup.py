@@ -18,32 +18,21 @@ from . import scan
 from .views.table import Readable, frozen
 
 PARTITION, BELOW = "key_partition", "key_below"
-"""Columns of the keys of `newest_rows_below`: the journal partition, and where its rows are cut."""
+"""Columns of looked-up keys: the journal partition, and where its rows are cut."""
 _FEW_KEYS = 5_000
 
 
-def newest_rows(table: Readable, keys: pa.Table, partition: int, below: int) -> pa.Table:
-    """The newest row of each key that stands below a position of one journal partition.
+def newest_rows_below(table: Readable, keys: pa.Table) -> pa.Table:
+    """The newest row of each key, of those below a position of its journal partition: one pass for all.
 
     Args:
         table: a view of it, or a handle, whose version is the one that is read.
-        keys: one column for each key column of the table (`entities`: tenant, urn; both text). Repeated keys count
-            once. All keys belong to aggregates of this journal partition.
-        partition: number of the journal partition.
-        below: rows at this logical_timestamp and above are not seen.
+        keys: one column for each key column of the table (`entities`: tenant, urn; both text), then PARTITION (int32),
+            the number of the journal partition that the key's aggregate belongs to, and BELOW (int64): rows at this
+            logical_timestamp and above are not seen. Repeated keys count once; those two are the same in each.
     Returns:
         The table's columns in their order and types, at most one row a key, in no order. Keys without a row are
         not in it; a deleted entity's newest row is (its `deleted` is true).
-    """
-    places = {PARTITION: pa.array([partition] * keys.num_rows, pa.int32()), BELOW: [below] * keys.num_rows}
-    return newest_rows_below(table, pa.table({**dict(zip(keys.column_names, keys.columns, strict=True)), **places}))
-
-
-def newest_rows_below(table: Readable, keys: pa.Table) -> pa.Table:
-    """The same for keys of several partitions in one pass, each cut at its own position.
-
-    Args:
-        keys: the key columns, then PARTITION (int32) and BELOW (int64), both the same wherever a key is repeated.
     """
     table = frozen(table)
     schema = table.schema
@@ -72,7 +61,7 @@ def newest_rows_below(table: Readable, keys: pa.Table) -> pa.Table:
 
 
 def keys_with_rows(table: Readable, keys: pa.Table, partition: int, below: int) -> pa.Table:
-    """Those of some keys that have a row: as `newest_rows` would find one, without reading any."""
+    """Those of some keys that have a row: as `newest_rows_below` would find one, without reading any."""
     table = frozen(table)
     paths = _paths(table, keys, partition, below) if keys.num_rows else []
     if not paths:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from metajournal.lake import lookup, scan
 from metajournal.lake.columns import ENTITIES
 from metajournal.lake.entities import row_from_dict, rows_to_arrow
-from metajournal.lake.lookup import newest_rows
+from metajournal.lake.lookup import BELOW, newest_rows_below
+from metajournal.lake.lookup import PARTITION as KEY_PARTITION
 from metajournal.lake.tables import Lake, Reached
 from metajournal.lake.views.table import frozen
 from metajournal.rules.entity import EntityRow
@@ -30,13 +31,14 @@ def append(lake: Lake, rows: Sequence[EntityRow], partition: int = PARTITION) ->
     lake.tables["entities"].append(table, Reached({(TOPIC, partition): 1 << 50}, {}, {"catalog": "rules-1"}))
 
 
-def keys_of(keys: Sequence[Key]) -> pa.Table:
+def keys_of(keys: Sequence[Key], below: int = 1 << 50) -> pa.Table:
     columns = [pa.array([key[part] for key in keys], pa.string()) for part in (0, 1)]
-    return pa.table(columns, names=["tenant", "urn"])
+    places = [pa.array([PARTITION] * len(keys), pa.int32()), pa.array([below] * len(keys), pa.int64())]
+    return pa.table([*columns, *places], names=["tenant", "urn", KEY_PARTITION, BELOW])
 
 
 def found(lake: Lake, keys: Sequence[Key], below: int = 1 << 50) -> dict[Key, EntityRow]:
-    table = newest_rows(lake.tables["entities"].delta, keys_of(keys), PARTITION, below)
+    table = newest_rows_below(lake.tables["entities"].delta, keys_of(keys, below))
     assert table.schema.equals(ENTITIES)
     rows = [row_from_dict(one) for one in table.to_pylist(maps_as_pydicts="strict")]
     assert len({(one.tenant, one.urn) for one in rows}) == len(rows)
@@ -112,8 +114,8 @@ def test_a_pinned_version_does_not_see_what_is_written_later(tmp_path: Path) -> 
     before = frozen(table.delta)
     append(lake, [row(1, logical_timestamp=1 << 45)])
     keys = keys_of([("default", row(1).urn)])
-    assert newest_rows(before, keys, PARTITION, 1 << 50)["logical_timestamp"].to_pylist() == [1 << 40 | 1]
-    assert newest_rows(table.delta, keys, PARTITION, 1 << 50)["logical_timestamp"].to_pylist() == [1 << 45]
+    assert newest_rows_below(before, keys)["logical_timestamp"].to_pylist() == [1 << 40 | 1]
+    assert newest_rows_below(table.delta, keys)["logical_timestamp"].to_pylist() == [1 << 45]
 
 
 def test_no_keys_and_a_table_without_files_give_no_rows(tmp_path: Path) -> None:
@@ -146,7 +148,9 @@ def test_few_keys_open_only_the_files_that_can_hold_them(tmp_path: Path) -> None
         append(lake, [row(number)])
     delta = lake.tables["entities"].delta
     for path in Path(tmp_path / "entities").glob("*.parquet"):
-        if path.name not in lookup._paths(delta, keys_of([("default", row(3).urn)]), PARTITION, 1 << 50):
+        if path.name not in lookup._paths(
+            delta, keys_of([("default", row(3).urn)]).select(["tenant", "urn"]), PARTITION, 1 << 50
+        ):
             path.unlink()
     assert len(list(Path(tmp_path / "entities").glob("*.parquet"))) == 1
     assert list(found(lake, [("default", row(3).urn)]).values()) == [row(3)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import dataset
-from metajournal.fold import repeats
+from metajournal.fold import hashes, repeats
 from metajournal.fold.prior import PriorRows
 from metajournal.fold.repeats import Repeats, ids_of
 from tests.builders import header_for, record_of
@@ -29,8 +29,8 @@ ids = st.sets(st.binary(min_size=16, max_size=16), max_size=8)
 @settings(deadline=None, max_examples=examples(100))
 def test_ids_that_were_added_are_hit_and_no_others(parts: list[set[bytes]], others: set[bytes], few: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(repeats, "_FEW", few)
-        patch.setattr(repeats, "_SHARE", 2)
+        patch.setattr(hashes, "_FEW", few)
+        patch.setattr(hashes, "_SHARE", 2)
         found, added = Repeats(), set[bytes]()
         for part in parts:
             before, had = found, set(added)

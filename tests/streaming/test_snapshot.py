@@ -52,8 +52,8 @@ def test_rows_of_a_partition_without_a_mark_are_not_seen(tmp_path: Path) -> None
 
 
 def test_keys_that_share_a_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = snapshots._hashes
-    monkeypatch.setattr(snapshots, "_hashes", lambda tenants, urns: real(tenants, urns) * 0)
+    real = snapshots.hashes_of_rows
+    monkeypatch.setattr(snapshots, "hashes_of_rows", lambda rows: real(rows) * 0)
     lake = lake_at(tmp_path)
     append(lake, [row(1), row(2)])
     found = kept(lake)
