@@ -180,21 +180,19 @@ class Table:
         self._held.clear()
         _ = self.delta  # opened now where it was not, so that a table that is not there is said at once
 
-    def _version_of(self, app: str) -> int | None:
+    def _version_of(self, app: str) -> int:
+        """What the table says of an application, 0 for nothing: looked for in its log once."""
         if app not in self._held:
-            version = self.delta.transaction_version(app)
-            if version is None:
-                return None
-            self._held[app] = version
+            self._held[app] = self.delta.transaction_version(app) or 0
         return self._held[app]
 
     def mark(self, key: PartitionKey) -> int:
         """The next position of a journal partition that this table does not hold; 0 when it never heard of it."""
-        return self._version_of(f"{key[0]}/{key[1]}") or 0
+        return self._version_of(f"{key[0]}/{key[1]}")
 
     def clock(self, key: PartitionKey) -> int:
         """The running system_time at the mark, milliseconds UTC; 0 before the first record."""
-        return self._version_of(f"{CLOCK}{key[0]}/{key[1]}") or 0
+        return self._version_of(f"{CLOCK}{key[0]}/{key[1]}")
 
     def rules(self) -> dict[str, str]:
         """By domain the digest of the rules that made its newest share of the rows; none before the first commit."""
@@ -225,7 +223,7 @@ class Table:
         now = int(time.time() * 1000)
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
         wanted |= {f"{CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
-        versions = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
+        versions = {app: max(version, self._version_of(app)) for app, version in wanted.items()}
         rules = {**(self._rules or self.rules()), **reached.rules}
         properties = CommitProperties(
             custom_metadata=self._metadata(rules),

@@ -81,6 +81,28 @@ def test_a_mark_never_goes_back(tmp_path: Path) -> None:
     assert (again.mark(KEY), again.mark(OTHER)) == (9, 6)
 
 
+def test_a_table_is_asked_once_for_a_partition_that_it_never_heard_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    look = DeltaTable.transaction_version
+
+    def counted(table: DeltaTable, app: str) -> int | None:
+        asked.append(app)
+        return look(table, app)
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", counted)
+    entities = lake_at(tmp_path).tables["entities"]
+    assert [entities.mark(KEY) for _ in range(3)] == [entities.clock(KEY) for _ in range(3)] == [0, 0, 0]
+    assert len(asked) == 2
+    other = Table(entities.name, entities.uri, {})
+    other.append(entities.schema.empty_table(), Reached({KEY: 7}, {}, {"catalog": "rules-1"}))
+    entities.refresh()
+    assert entities.mark(KEY) == 7
+    entities.append(entities.schema.empty_table(), Reached({OTHER: 3}, {}, {"catalog": "rules-1"}))
+    assert (entities.mark(KEY), entities.mark(OTHER)) == (7, 3)
+
+
 def test_rows_and_marks_come_in_one_commit(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
     entities = lake.tables["entities"]
