@@ -25,6 +25,7 @@ SESSION = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
     "spark.python.daemon.module": "metajournal.streaming.spark.daemon",
+    "spark.python.factory.idleWorkerMaxPoolSize": "2",  # after a backlog, each keeps 80 MiB for a minute
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",

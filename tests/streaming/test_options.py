@@ -111,8 +111,10 @@ def test_spark_knows_every_session_option_that_is_its_own(session: SparkSession)
     companion = getattr(session._jvm.org.apache.spark.sql.internal, "SQLConf$")
     known = {entry.key() for entry in getattr(companion, "MODULE$").getConfigEntries().toArray()}
     code = classes("spark-catalyst", "internal/SQLConf$.class")  # holds some names that are registered nowhere
+    python = classes("spark-core", "internal/config/Python$.class")
     for name in options.SESSION:
         assert name in known or not name.startswith("spark.sql.") or name.encode() in code
+        assert not name.startswith("spark.python.") or name.encode() in python
     for name, value in options.SESSION.items():
         assert value in str(session.sparkContext.getConf().get(name))  # Spark puts its own Java options before ours
 
