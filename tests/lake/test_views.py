@@ -294,6 +294,7 @@ def test_a_question_over_all_tables_is_asked_once_more_of_a_new_view_where_a_fil
     assert LakeReader(Lake(str(fold.path / "none")), TopicNames(), PARTITIONS).of_all_tables(lambda view: view) is None
 
 
+@pytest.mark.thorough
 def test_who_reads_or_follows_single_entities_loads_neither_delta_rs_nor_polars(fold: Fold) -> None:
     """They begin threads and take memory, at the latest with the first table: who answers has no use for them."""
     asked = f"""

@@ -107,6 +107,7 @@ def test_a_flush_or_the_end_tells_the_events_that_it_ended(wait: str) -> None:
     emitter.close(5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_sent", [False, True])
 def test_a_flush_that_goes_on_behind_it_loses_no_report(is_sent: bool) -> None:
     """The first report behind it met an error of the interpreter's, and its event waited until the time was over."""

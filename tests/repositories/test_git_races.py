@@ -69,6 +69,7 @@ def by_hand(name: str = "by-hand") -> list[Any]:
     return [ObjectsWritten(MAIN, [entry(name)]), Committed(MAIN, "by hand")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("behind", [0, 1], ids=["between commits", "behind what is staged for one"])
 def test_an_import_stops_soon_after_another_commit_and_leaves_nothing_staged(
     runs: GitRuns, line: Path, tmp_path: Path, behind: int
@@ -116,6 +117,7 @@ def test_what_others_stage_while_it_is_being_dropped_stays(runs: GitRuns, line: 
     assert isinstance(memory.outcomes[-1], Rejected)
 
 
+@pytest.mark.thorough
 def test_a_merge_that_is_refused_names_the_commit_before_which_others_came(
     runs: GitRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +245,7 @@ def test_the_last_look_at_the_branches_reads_no_commits(runs: GitRuns, line: Pat
     assert queries_in(lake).present_branches("default", "nowhere") == {}
 
 
+@pytest.mark.thorough
 def test_a_history_that_was_raced_for_is_what_git_has_in_the_end(runs: GitRuns, line: Path, tmp_path: Path) -> None:
     memory = runs.memory
     memory.ends = once(memory, lambda: len(memory.events) == 1 + 2 * BEFORE, *by_hand())

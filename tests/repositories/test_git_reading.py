@@ -161,6 +161,7 @@ def test_no_file_of_settings_is_left_by_what_is_refused(tmp_path: Path, monkeypa
     assert [*(tmp_path / "temporary").iterdir()] == []
 
 
+@pytest.mark.thorough
 def test_a_repository_of_another_history_is_refused_unless_that_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_repository_of_another_history_is_refused_unless_that_is_meant(
     assert runs.present_branches("default", NAME)["main"].head == done.branches["main"]["commit"]
 
 
+@pytest.mark.thorough
 def test_a_history_that_keeps_a_commit_is_no_other_one(
     line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_an_event_type_without_a_rule_is_an_error_when_the_rules_are_loaded(
         load(domain)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("domain", served(), ids=lambda domain: domain.name)
 def test_the_fold_cannot_be_loaded_while_a_type_has_no_rule(domain: Domain) -> None:
     """One type of each domain is taken away, in a process of its own."""

@@ -79,6 +79,7 @@ def mutated(value: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.thorough
 @many
 @given(st.lists(events_with_headers(), min_size=1, max_size=6), st.integers())
 def test_whole_and_damaged_values_are_read_as_one_by_one(cases: list[tuple[Any, Header]], seed: int) -> None:
@@ -208,6 +209,7 @@ for one in bulk.decode_all(values * 50):
 """
 
 
+@pytest.mark.thorough
 def test_counts_are_checked_before_memory_is_taken() -> None:
     """In a child with little memory, so that an allocation on a promise would end it."""
     done = subprocess.run([sys.executable, "-c", BOMB], capture_output=True, text=True, check=True, timeout=60)

@@ -89,6 +89,7 @@ def assert_right(value: bytes) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @given(plain_files(), st.sampled_from([None, "alice", "Ω"]), st.none() | st.just(b"u" * 16))
 def test_plain_files_are_read_as_columns_whatever_they_hold(
     event: FilesRecorded, actor: str | None, cause: bytes | None

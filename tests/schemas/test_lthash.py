@@ -55,6 +55,7 @@ def test_it_is_the_sum_of_the_lanes_in_any_order_and_grouping(
     assert lthash_bulk.updated(some, removed=map(element, removed)) == hashed.state
 
 
+@pytest.mark.thorough
 def test_fields_never_run_over() -> None:
     """More elements of the largest lanes than one field holds: (2^16 - 1) n modulo 2^16."""
     hashed, many = LtHash16(), 65_535 + 2

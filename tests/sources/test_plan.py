@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -216,7 +217,7 @@ class Runs(RuleBasedStateMachine):
         assert {run for run, row in runs.items() if row.stop is None} == current
 
 
-TestRuns = Runs.TestCase
+TestRuns = pytest.mark.thorough(Runs.TestCase)
 TestRuns.settings = settings(max_examples=examples(150), stateful_step_count=12, deadline=None)
 
 

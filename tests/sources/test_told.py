@@ -55,6 +55,7 @@ def test_a_list_that_was_cut_by_an_earlier_version_is_completed_once() -> None:
     assert Told.read(told.noted(MANY)).new(MANY) == set()
 
 
+@pytest.mark.thorough
 def test_one_run_at_a_time_is_forgotten_from_the_oldest_on() -> None:
     """As dbt tells of its last run alone: its ids are longer."""
     told = Told()

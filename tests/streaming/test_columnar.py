@@ -126,6 +126,7 @@ def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return offsets_folded_singly(monkeypatch)
 
 
+@pytest.mark.thorough
 def test_all_of_an_ordinary_journal_is_folded_in_columns(lake: Lake, singly: list[int]) -> None:
     events = enumerate(workload(3_000, 400))
     records = [

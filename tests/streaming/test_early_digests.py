@@ -89,6 +89,7 @@ def _killed(pid: int) -> int:
     return pid
 
 
+@pytest.mark.thorough
 def test_what_is_computed_beside_is_the_same_also_where_the_processes_die() -> None:
     with Pool() as pool:
         waiting = [pool.beside(_squared, number) for number in range(30)]

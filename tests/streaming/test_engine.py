@@ -335,6 +335,7 @@ def test_a_long_range_is_told_in_several_outcome_records_without_a_gap(tmp_path:
     assert sum(len(one["verdicts"]) for one in said) == 4_100
 
 
+@pytest.mark.thorough
 def test_verdicts_with_long_details_are_told_in_records_that_a_topic_takes(tmp_path: Path) -> None:
     keys = [f"{'k' * 1_100}{number}" for number in range(900)]
     events = [record_of(PropertiesSet(PURCHASES, dict.fromkeys(keys, "v")), number) for number in range(12)]
