@@ -1,12 +1,13 @@
 """The command line: `metajournal`, or `python -m metajournal.cli`.
 
 Only the door: the commands stand in `commands/`. They are imported behind it, so that whoever interrupts a command
-while Python still reads it meets no stack trace.
+while Python still reads it meets one line and no stack trace.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def program() -> None:
         rewrite_commands(main.commands)
         main(obj=PROGRAM)
     except KeyboardInterrupt:
+        with suppress(AttributeError, OSError, ValueError):  # standard error is closed, or takes nothing
+            sys.stderr.write("Interrupted.\n")
+            sys.stderr.flush()
         sys.exit(_INTERRUPTED)
 
 

@@ -6,14 +6,16 @@ folded yet, the index tells how far it shows. Nothing is scanned: the time in th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .schemas.errors import InputError, InvalidPositionError, MetajournalError, UnknownEventError
 from .schemas.ids import id_bytes, id_text
 from .schemas.positions import EPOCH_SHIFT, Position
-from .schemas.registry import has_documents
+from .schemas.registry import domain_named, has_documents
 
 if TYPE_CHECKING:
     from .consumers.finding import FoundEvent, Looked
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from .schemas.settings import Settings
 
 NOT_FOLDED = "not folded yet"
+MOST_ROWS = 10
+"""Rows of each table that are shown of an event; one of many objects makes a thousand."""
 _VERSION_7 = 7
 
 
@@ -71,6 +75,17 @@ class Step(NamedTuple):
     @property
     def offset(self) -> int:
         return self.position.offset
+
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """How many rows it made in each table, in table order."""
+        return dict(Counter(row.table for row in self.rows))
+
+    @property
+    def first_rows(self) -> tuple[Made, ...]:
+        """At most MOST_ROWS of each table, in table order."""
+        tables = groupby(self.rows, key=lambda row: row.table)
+        return tuple(row for _, rows in tables for row in islice(rows, MOST_ROWS))
 
 
 class Trace(NamedTuple):
@@ -144,7 +159,7 @@ def made_at(identity: bytes) -> int | None:
 def _of_id(
     settings: Settings, epochs: Callable[[], Epochs], lake: View | None, identity: bytes, timeout_s: float
 ) -> list[Step]:
-    steps = [] if lake is None else _folded(lake, id_text(identity)) or _shelved(lake, identity)
+    steps = [] if lake is None else _folded(settings, lake, id_text(identity)) or _shelved(lake, identity)
     return steps or _in_kafka(settings, epochs(), lake, identity, timeout_s)
 
 
@@ -153,11 +168,11 @@ def _standing_at(
 ) -> tuple[str | None, list[Step]]:
     """The id of the event at a position, and its one step: from the lake, or one record of Kafka."""
     from .consumers.finding import find_at
-    from .lake.events import event_at, rows_made
+    from .lake.events import event_at
 
     if lake is not None and (folded := event_at(lake, position)) is not None:
         identity, judged = folded
-        return identity, [_step(judged, () if judged.outcome == "shelved" else tuple(rows_made(lake, judged)))]
+        return identity, [_judged_step(settings, lake, judged)]
     known = epochs()
     marks = _marks(known, lake)
     if (position.topic, position.partition) not in marks or not _holds(known, position):
@@ -201,10 +216,20 @@ def _numbers(topic: TopicEpoch) -> range:
     return range(topic.partitions)
 
 
-def _folded(lake: View, event_id: str) -> list[Step]:
-    from .lake.events import judged_events, rows_made
+def _folded(settings: Settings, lake: View, event_id: str) -> list[Step]:
+    from .lake.events import judged_events
 
-    return [_step(judged, tuple(rows_made(lake, judged))) for judged in judged_events(lake, event_id)]
+    return [_judged_step(settings, lake, judged) for judged in judged_events(lake, event_id)]
+
+
+def _judged_step(settings: Settings, lake: View, judged: Judged) -> Step:
+    """A record of the lake with the rows that it made; only an accepted one made any."""
+    from .lake.events import rows_made
+
+    if judged.outcome != "accepted":
+        return _step(judged, ())
+    domain = settings.journal.topics.domain_of(judged.position.topic)
+    return _step(judged, tuple(rows_made(lake, judged, domain)))
 
 
 def _shelved(lake: View, identity: bytes) -> list[Step]:
@@ -212,6 +237,11 @@ def _shelved(lake: View, identity: bytes) -> list[Step]:
     from .lake.events import shelved_events
 
     return [_step(judged, ()) for judged in shelved_events(lake, identity, (made_at(identity) or 0) - CLOCKS_MS)]
+
+
+def is_known(settings: Settings, position: Position) -> bool:
+    """Whether the domain of a journal topic is one of our own, or was taken in: only then its tables are known."""
+    return domain_named(settings.journal.topics.domain_of(position.topic)) is not None
 
 
 def _step(judged: Judged, rows: tuple[Made, ...]) -> Step:

@@ -130,7 +130,10 @@ def cut_json(cut: Mapping[tuple[str, int], int]) -> dict[str, int]:
 
 
 def trace_json(trace: Trace) -> dict[str, Any]:
-    """An event's way: each place where it stands, and what came of it there."""
+    """An event's way: each place where it stands, and what came of it there.
+
+    `rows` has the first few of each table, `row_counts` how many there are.
+    """
     return {"event_id": trace.event_id, "made_at": trace.made_at, "places": [_step_json(step) for step in trace.steps]}
 
 
@@ -138,6 +141,7 @@ def _step_json(step: Step) -> dict[str, Any]:
     parts = step._asdict()
     position = parts.pop("position")
     parts["index"] = parts.pop("seen")._asdict()
+    parts |= {"rows": step.first_rows, "row_counts": step.row_counts}
     return {
         **position_json(position),
         "logical_timestamp": position.value,

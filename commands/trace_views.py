@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,8 +10,6 @@ from rich.text import Text
 
 from ..terminal.rendering import fields, safe, shortened, table, time_text, verdict
 from ..terminal.views import detail_text
-
-_ROWS = 30  # of those that one event made; a bulk event makes up to a thousand
 
 
 def trace_view(trace: dict[str, Any]) -> RenderableType:
@@ -34,17 +33,21 @@ def _step_view(step: dict[str, Any]) -> list[RenderableType]:
     }
     parts: list[RenderableType] = [Text(), fields(rows)]
     if step["rows"]:
-        made: list[tuple[object, ...]] = [
-            (row["table"], _key(row["key"]), row["logical_timestamp"], row["seq"], "yes" if row["deleted"] else "")
-            for row in step["rows"][:_ROWS]
-        ]
-        if more := len(step["rows"]) - _ROWS:
-            made += [(f"and {more:,} more; --json lists all", "", "", "", "")] if more > 0 else []
         right = ["logical timestamp", "seq"]
+        made = [row for name, count in step["row_counts"].items() for row in _made(step["rows"], name, count)]
         parts += [Text(), table(["table", "key", "logical timestamp", "seq", "deleted"], made, right=right)]
     elif step["behind"] == 0:
         parts.append(Text("It produced no row."))
     return parts
+
+
+def _made(rows: Sequence[dict[str, Any]], name: str, count: int) -> Iterator[tuple[object, ...]]:
+    """The rows of one table that are shown, and how many more there are."""
+    shown = [row for row in rows if row["table"] == name]
+    for row in shown:
+        yield name, _key(row["key"]), row["logical_timestamp"], row["seq"], "yes" if row["deleted"] else ""
+    if more := count - len(shown):
+        yield name, f"and {more:,} more of {count:,}", "", "", ""
 
 
 def _outcome(step: dict[str, Any]) -> Text:

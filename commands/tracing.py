@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..lake.views.views import View
     from ..producers.topics import Epochs
     from ..schemas.settings import Settings
+    from ..tracing import Trace
 
 
 @click.command(short_help="Show where an event is and what became of it.")
@@ -28,13 +29,24 @@ def why(given: Options, /, event: str, as_json: bool) -> None:
     EVENT_ID is the event's id in receipts, tables and change records (`emit` and `history` with --json); POSITION is
     what `metajournal emit` and `metajournal history` print: TOPIC/PARTITION/VALUE.
     """
-    from ..tracing import read_event, trace
+    from ..tracing import read_event
     from .trace_views import trace_view
 
     read_event(event)  # what is neither is said first
-    # Kafka is asked only where the lake does not know the event: connecting to it takes most of a second.
-    way = trace_json(trace(given.settings, lambda: _topics(given.settings), _lake(given.settings), event))
+    way = trace_json(_followed(given.settings, event))
     print_json(way) if as_json else console().print(trace_view(way))
+
+
+def _followed(settings: Settings, event: str) -> Trace:
+    """An event's way. Kafka is asked only where the lake does not know the event, or where it is of a domain that is
+    not known yet, and so not its tables: connecting takes most of a second."""
+    from ..tracing import is_known, trace
+
+    way = trace(settings, lambda: _topics(settings), _lake(settings), event)
+    if all(is_known(settings, step.position) for step in way.steps):
+        return way
+    epochs = _topics(settings)  # takes in the domains that the journal serves
+    return trace(settings, lambda: epochs, _lake(settings), event)
 
 
 def _topics(settings: Settings) -> Epochs:

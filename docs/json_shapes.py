@@ -66,7 +66,7 @@ PLACE: Final = {
     "topic": str, "partition": int, "offset": int, "position": str, "logical_timestamp": int, "tenant": str,
     "type": str, "aggregate": str, "entities": [str], "actor": TEXT, "append_time": int, "system_time": WHOLE,
     "event_time": WHOLE, "unit_id": TEXT, "outcome": str, "reason": TEXT, "detail": object, "original": TEXT,
-    "rows": [Map(object)], "behind": int, "index": {"name": TEXT, "shows": WHOLE, "said": str},
+    "rows": [Map(object)], "behind": int, "index": {"name": TEXT, "shows": WHOLE, "said": str}, "row_counts": Map(int),
 }  # fmt: skip
 FILE: Final = {
     "file": str, "version": object, "url": str, "time_index_key": object, "work_id_index_key": object,
@@ -230,8 +230,9 @@ SHAPES: Final[Mapping[str, Printed]] = {
          "branches": Map({"name": str, "git_id": str, "commit": TEXT}), "had_commits": int, "events": int,
          "commits": int, "merges": int, "resolved": int, "resolved_paths": int, "written": int, "deleted": int,
          "branches_made": int, "resets": int, "omitted": [{"path": str, "why": str}], "elsewhere": [str],
-         "seconds": NUMBER},
-        "what was imported; `resolved`: merges whose result git made otherwise",
+         "readable?": bool, "seconds": NUMBER},
+        "what was imported; `resolved`: merges whose result git made otherwise; `readable`: what the branches contain "
+        "is known, so that `ls` and `diff` answer",
     ),
     "repo list": Printed(
         [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int,

@@ -20,21 +20,16 @@ from markupsafe import Markup, escape
 
 from ..schemas.pages import address_of
 from ..schemas.registry import domains_in
+from ..schemas.wording import ODD
 
 OWN: Final = f"{__package__}.pages"
 """Where the gateway's own templates are."""
-_ODD: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Characters that are not seen, or that change how others are: control, format and bidirectional ones, lone surrogates.
-Tabulators and ends of lines stay, since a description may have them."""
 _LINK: Final = re.compile(r"https?://[!#-;=?-Z\[\]_a-z~]+")
 
 
 def visible(text: str) -> str:
     """A text whose odd characters stand as their numbers: `⟨U+202E⟩`."""
-    return _ODD.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+    return ODD.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
 def raw(text: Any) -> Markup:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..rules.entity import EntityRow
 from ..schemas.domain import Domain
 from ..schemas.errors import DomainError
-from ..schemas.registry import for_each_domain, is_joining, role, taken_in
+from ..schemas.registry import domains_in, for_each_domain, is_joining, role, taken_in
 from .columns import ENTITIES, ENTITIES_TABLE, JOURNAL, JOURNAL_TABLE, OF_HISTORIES, FromDict, TableSpec
 from .entities import row_from_dict, rows_to_arrow
 
@@ -46,6 +46,9 @@ SPECS: Final[dict[str, TableSpec]] = {
 """What each table is declared as; the journal table first."""
 
 
+_DOMAIN_OF: Final[dict[str, str]] = {}
+"""The domain of each table that a domain declares."""
+
 FROM_OUTSIDE: Final[dict[str, str]] = {}
 """The domain of each table of a domain that joins journals: a lake has those of the domains that its journal serves."""
 
@@ -58,6 +61,7 @@ def _take(domain: Domain) -> None:
     if domain in taken_in() or is_joining(domain.name):
         check_names(domain, named)
         FROM_OUTSIDE.update(dict.fromkeys(named, domain.name))
+    _DOMAIN_OF.update(dict.fromkeys(named, domain.name))
     SPECS.update(named)
 
 
@@ -84,6 +88,13 @@ def history_tables() -> tuple[str, ...]:
     return tuple(
         name for name, spec in SPECS.items() if not (name == JOURNAL_TABLE or spec.version or name in FROM_OUTSIDE)
     )
+
+
+def histories_in(topic_domain: str) -> tuple[str, ...]:
+    """Names of the history tables that the fold makes of the events in a domain's journal topic, `entities` first."""
+    names = {domain.name for domain in domains_in(topic_domain)}
+    own = [name for name, domain in _DOMAIN_OF.items() if domain in names and not SPECS[name].version]
+    return (ENTITIES_TABLE, *own)
 
 
 def derived_tables() -> tuple[str, ...]:

@@ -17,13 +17,14 @@ from ..schemas.errors import DecodeError
 from ..schemas.ids import id_text
 from ..schemas.positions import Position
 from . import scan
-from .declared import SPECS, history_tables
+from .declared import SPECS, histories_in
 from .entities import milliseconds
 from .lookup import rows_of_key
 from .table import from_json
 from .views.views import View
 
 _MOST_SHELVED: Final = 100
+_OF_MADE: Final = ("logical_timestamp", "seq", "deleted")
 _FIRST_DAY: Final = date(1970, 1, 1)
 _LAST_MS: Final = 253_402_214_400_000
 """Of the last day that the calendar has; an id may name a later time."""
@@ -187,9 +188,14 @@ def _is_below_mark(view: View, record: Judged) -> bool:
     return record.position.value < view.journal.mark((record.position.topic, record.position.partition))
 
 
-def rows_made(view: View, event: Judged) -> list[Made]:
-    """The rows of all history tables that an event made, in their order."""
-    return [made for name in history_tables() for made in _made(view, name, event)]
+def rows_made(view: View, event: Judged, domain: str) -> list[Made]:
+    """The rows that an event made in the history tables of its topic, by table in their order.
+
+    Args:
+        domain: that of the event's journal topic.
+    """
+    tables = [name for name in histories_in(domain) if name in view.tables]
+    return [made for name in tables for made in _made(view, name, event, domain)]
 
 
 def key_columns(table: str) -> list[str]:
@@ -198,12 +204,15 @@ def key_columns(table: str) -> list[str]:
     return list(names[1 : names.index("aggregate")])
 
 
-def _made(view: View, name: str, event: Judged) -> Iterator[Made]:
-    position = event.position
-    rest = f"and journal_partition = {position.partition} and logical_timestamp = {position.value} order by seq"
-    key = {"tenant": event.tenant, "aggregate": event.aggregate}
-    for row in rows_of_key(view.tables[name], key, rest).to_pylist():
-        named = {column: row[column] for column in key_columns(name)}
+def _made(view: View, name: str, event: Judged, domain: str) -> Iterator[Made]:
+    """Rows of one table; the statistics of place, tenant and aggregate leave out the files that cannot hold any."""
+    place = {"journal_partition": event.position.partition, "logical_timestamp": event.position.value}
+    named_by = {"tenant": event.tenant, "aggregate": event.aggregate, "domain": domain, **place}
+    names = key_columns(name)
+    order = ", ".join(("seq", *names))
+    columns = [*names, *_OF_MADE]
+    for row in rows_of_key(view.tables[name], named_by, f"order by {order}", columns=columns).to_pylist():
+        named = {column: row[column] for column in names}
         yield Made(name, named, row["logical_timestamp"], row["seq"], row["deleted"])
 
 

@@ -76,19 +76,22 @@ def keys_with_rows(table: Readable, keys: pa.Table, partition: int, below: int) 
         return cursor.sql(statement).to_arrow_table().cast(keys.schema)
 
 
-def rows_of_key(table: Readable, key: Mapping[str, Any], rest: str) -> pa.Table:
+def rows_of_key(
+    table: Readable, key: Mapping[str, Any], rest: str, *, columns: Sequence[str] | None = None
+) -> pa.Table:
     """All rows of one key, or those of them that `rest` asks for.
 
     Args:
         table: a view of it, or a handle, whose version is the one that is read.
-        key: a value for each key column.
+        key: a value for each key column, or for others that name the rows: those with statistics leave files out.
         rest: what comes behind the key's own condition, as SQL: `and …`, `order by …`, `limit …`. Callers put only
             numbers into it.
+        columns: what is read of the rows; None: all.
     Returns:
-        The table's columns in their order and types.
+        The columns in their order and types.
     """
     table = frozen(table)
-    schema = table.schema
+    schema = table.schema if columns is None else pa.schema([table.schema.field(name) for name in columns])
     paths = possible_files(table, {name: [value] for name, value in key.items()})
     if not paths:
         return schema.empty_table()

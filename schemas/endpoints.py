@@ -99,9 +99,13 @@ class _NoRights:
 NO_RIGHTS: Final[Rights] = _NoRights()
 
 
+_DIGITS: Final = 19
+"""Of the largest position."""
+
+
 def whole_number(name: str, text: str, most: int, *, least: int = 1) -> int:
     """A whole number as text has it. Raises: InputError: it is none, or out of bounds."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18 and least <= int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and least <= int(text) <= most):
         raise InputError(f"{name} must be a whole number from {least} to {most:,}, not {text!r:.40}.")
     return int(text)
 

@@ -1,4 +1,4 @@
-"""What a change of metadata was, in words: `+budget numeric`, `owner: alice → bob`.
+"""What a change was, in words: `+budget numeric`, `owner: alice → bob`; of a record's field `head 3f0c… → 81d2…`.
 
 Left to whom: the callers know which properties came, went or changed; here each gets its text.
 Invariant: a list that does not fit ends with how many more there are.
@@ -6,7 +6,10 @@ Invariant: a list that does not fit ends with how many more there are.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..indexer.schema_fields import schema_fields
 from .rendering import shortened
@@ -14,6 +17,9 @@ from .rendering import shortened
 VALUE_WIDTH = 20  # characters of an old or a new value
 COLUMN_WIDTH = 40  # characters of the name or type of a schema's column
 SCHEMA_WIDTH = 80  # characters of what changed in a schema
+FIELD_WIDTH = 32  # characters of an old or a new value of a record's field
+_HASH = re.compile(r"(?<![0-9A-Za-z])([0-9a-f]{12})[0-9a-f]{20,}(?![0-9A-Za-z])")
+"""A hash in hexadecimal digits: so many tell it from its like."""
 
 
 def listed(parts: Sequence[str], width: int, separator: str = ", ") -> str:
@@ -35,6 +41,26 @@ def changed_value(key: str, old: str, new: str) -> str:
     if columns is not None:
         return f"{key}: {columns}"
     return f"{key}: {shortened(old, VALUE_WIDTH)} → {shortened(new, VALUE_WIDTH)}"
+
+
+def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The fields of a record that differ: `name before → after`; `name changed` where both look the same when cut."""
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
+    return [_changed_field(name, old.get(name), new.get(name)) for name in names]
+
+
+def _changed_field(name: str, old: Any, new: Any) -> str:
+    before, after = (shortened(_HASH.sub(r"\1", field_text(value)), FIELD_WIDTH) for value in (old, new))
+    return _short(name) + (" changed" if before == after else f" {before} → {after}")
+
+
+def field_text(value: Any) -> str:
+    """A value of a record's field: `-` where there is none, a list of texts as these, what is nested as JSON."""
+    if value in (None, -1, "", [], {}):
+        return "-"
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _changed_columns(old: str, new: str) -> str | None:

@@ -3,6 +3,7 @@
     0 fine    1 found a problem    2 usage or configuration    3 cannot reach a service    4 not allowed
     130 interrupted    141 the reader of a pipe went away
 
+Who interrupts a command gets one line on standard error; code that knows what is left adds a note to the exception.
 Invariant: a person never sees a stack trace, unless asked for by METAJOURNAL_TRACE=1.
 """
 
@@ -33,7 +34,7 @@ from ..schemas.masking import scrubbed
 from ..values import plain
 from .inputs import check_arguments
 from .logs import log_error
-from .rendering import OutputError, forgive_encodings, print_error, writing
+from .rendering import OutputError, forgive_encodings, print_error, safe, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
 
@@ -156,7 +157,8 @@ def _exit_of(
         with writing():
             sys.stdout.flush()
         return result if isinstance(result, int) else FINE
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as interrupt:
+        _tell_interrupted(interrupt, hidden(), is_logged=logged() and not as_json)
         return INTERRUPTED
     except (BrokenPipeError, OutputError):
         raise
@@ -181,6 +183,18 @@ def _exit_of(
         hint = "This is a bug in metajournal: please report it with the output of METAJOURNAL_TRACE=1."
         print_error("internal", text.split("\n")[0], hint, as_json=as_json)
         return PROBLEM
+
+
+def _tell_interrupted(interrupt: BaseException, hidden: Sequence[str], *, is_logged: bool) -> None:
+    """One line: that the command was interrupted, and what the code that knows more has added as notes."""
+    notes = [note.strip() for note in getattr(interrupt, "__notes__", ())]
+    text = scrubbed(" ".join(["Interrupted.", *notes]), hidden)
+    if is_logged:
+        log_error("interrupted", text, "")
+        return
+    with suppress(OSError, ValueError):  # where standard error does not take it, the exit code alone tells
+        sys.stderr.write(safe(text, one_line=True) + "\n")
+        sys.stderr.flush()
 
 
 def _is_of_printing(error: Exception) -> bool:

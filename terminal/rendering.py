@@ -2,7 +2,8 @@
 
 Left to whom: the commands decide what is asked, the rooms give the values; here they only become text.
 Invariant: text that came from outside (URNs, tags, values, messages) reaches a terminal without control characters and
-is never read as markup, so metadata can neither move the cursor nor colour, hide or forge a line.
+is never read as markup, so metadata can neither move the cursor nor colour, hide or forge a line; nor does it have
+characters that nobody sees, so two different names look different.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..schemas.errors import MetajournalError
+from ..schemas.wording import ODD
+from ..schemas.wording import many as many
 from ..values import error_json
 from .here import as_typed_here
 
@@ -27,8 +30,7 @@ if TYPE_CHECKING:  # it loads for 20 ms, and help needs none of it
 
     from .listing import Listing, Pairs
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSEEN = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # of those the ones that JSON may have as they are
+_OBEYED = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # by a terminal, where JSON has them as they are
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
 PLAIN_WIDTH = 160  # columns when the output is no terminal
 NOT_FINAL = "This is not final: the lake has not seen a later event there yet, so an earlier one may still arrive."
@@ -84,8 +86,8 @@ class _Trimmed:
 
 
 def safe(value: object, *, one_line: bool = False) -> str:
-    """Text for a terminal: control and direction-changing characters become visible escapes."""
-    text = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", str(value).replace("\r\n", "\n"))
+    """Text for a terminal: characters that are not seen, or that change how others are, become visible escapes."""
+    text = ODD.sub(lambda match: f"\\x{ord(match.group()):02x}", str(value).replace("\r\n", "\n"))
     return " ".join(text.split()) if one_line else text
 
 
@@ -140,7 +142,7 @@ def print_json(value: object) -> None:
     would obey it.
     """
     text = json.dumps(value, ensure_ascii=not _is_utf8(sys.stdout), separators=(",", ":"), default=str)
-    text = _UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    text = _OBEYED.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     with writing():
         sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
         sys.stdout.flush()
@@ -199,11 +201,6 @@ def verdict(text: str) -> Text:
     good = {"accepted", "acknowledged", "fine", "running", "unchanged"}
     fair = {"duplicate", "not started", "note", "restarting", "starting", "waiting"}
     return Text(safe(text), style="green" if text in good else "yellow" if text in fair else "red")
-
-
-def many(number: int, what: str) -> str:
-    """A number of things; their name is given for one."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def time_text(milliseconds: int | None) -> str:

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from ..schemas.errors import UnknownEntityError
 from ..schemas.limits import RESERVED_PROPERTIES
-from .differences import changed_value, listed
+from .differences import changed_fields, changed_value, field_text, listed
 from .here import as_typed_here
-from .rendering import fields, safe, shortened, table, time_text, verdict
+from .rendering import fields, many, safe, shortened, table, time_text, verdict
 
 WHY_WIDTH = 56  # characters of the text around a match
 DESCRIPTION_WIDTH = 72  # characters of a description below the reasons for a hit
@@ -28,6 +28,8 @@ VALUE_WIDTH = 100  # characters of a property value in a table
 NAME_WIDTH = 120  # characters of the name or type of a schema's column
 MOST_COLUMNS = 200  # of a schema
 MOST_LINES = 30  # of a property value
+MOST_TEXTS = 30  # of a list in a record
+TEXT_WIDTH = 500  # characters of one of them
 CHANGE_WIDTH = 100  # characters of what a row of a history changed
 _OWN_TIMES = ("creation_time", "last_update_time")  # among the SYSTEM properties
 
@@ -44,10 +46,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH, most_lin
         "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or '(no actor given)'}",
         "logical timestamp": entity["logical_timestamp"],
     }
-    record = dict(entity.get("record") or {})
-    document = record.pop("metadata", None)  # of a file
-    for name, value in {**record, **(document or {})}.items():
-        head[name] = "-" if value in (None, -1) else shortened(value, width)
+    head |= {name: _field(value, width, most_lines) for name, value in _record(entity).items()}
     written = entity.get("latest_write")
     if written is not None:
         who = written["program"] or f"{written['source']} (external)"
@@ -65,6 +64,23 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH, most_lin
             parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
         parts += [] if columns is None else columns
     return Group(*parts)
+
+
+def _record(entity: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entity's record, and of the document `metadata` in it, where it has one."""
+    record = dict(entity.get("record") or {})
+    document = record.pop("metadata", None)
+    return {**record, **(document or {})}
+
+
+def _field(value: Any, width: int, most_lines: int) -> str:
+    """A field of a record: a list of texts whole, where it may take several lines, so that each can be copied."""
+    is_texts = isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value)
+    if not is_texts or most_lines == 1:
+        return shortened(field_text(value), width)
+    shown = ", ".join(shortened(one, TEXT_WIDTH) for one in value[:MOST_TEXTS])
+    more = len(value) - MOST_TEXTS
+    return f"{shown} and {more:,} more; --json prints them all" if more > 0 else shown
 
 
 def _columns(properties: Mapping[str, str]) -> list[RenderableType] | None:
@@ -111,15 +127,23 @@ def history_view(
     """
     rows = []
     for entity in entities:
-        change = "deleted" if entity["deleted"] else listed(differences(before, entity), CHANGE_WIDTH) or _quiet(before)
+        change = "deleted" if entity["deleted"] else listed(_changes(before, entity), CHANGE_WIDTH) or _quiet(before)
         rows.append((time_text(entity[by]), entity["logical_timestamp"], entity["actor"] or "-", change))
         before = entity
     return table([_TIMES[by], "logical timestamp", "actor", "what changed"], rows)
 
 
 def _quiet(before: Mapping[str, Any] | None) -> str:
-    """What a row that changed no metadata did."""
+    """What a row that changed neither metadata nor record did."""
     return "registered" if before is None or before["deleted"] else "no metadata"
+
+
+def _changes(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
+    """What a row changed: the metadata, and of the record of an entity that was there before, the fields."""
+    changes = differences(before, after)
+    if before is None or before["deleted"]:
+        return changes
+    return changes + changed_fields(_record(before), _record(after))
 
 
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
@@ -268,13 +292,20 @@ def _derived(functions: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
         (
             ", ".join(function["tables"]),
             verdict("failed") if "why" in function else "behind",
-            f"{function['place']}, positions {function['start']} to {function['end']}" if "place" in function else "-",
+            _reached(function),
             ". ".join(function[name] for name in ("why", "mend") if name in function),
         )
         for function in functions
         if "why" in function or not function["complete"]
     ]
     return [Text(), table(["derived tables", "state", "at", "what to do"], rows)] if rows else []
+
+
+def _reached(function: Mapping[str, Any]) -> str:
+    """Where a function of derived tables stopped, or how much of the journal it lacks."""
+    if "place" in function:
+        return f"{function['place']}, positions {function['start']} to {function['end']}"
+    return f"{many(function['lacking'], 'position')} behind" if function.get("lacking") else "-"
 
 
 def _unserved(domains: Sequence[Mapping[str, Any]]) -> list[RenderableType]:

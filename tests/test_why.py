@@ -65,7 +65,7 @@ def test_an_event_is_found_with_its_outcome_and_all_rows_that_it_made(fold: Fold
     for row in by_type(fold):
         [found] = judged_events(lake, row["event_id"])
         assert (found.position.value, found.position.partition) == (row["logical_timestamp"], row["journal_partition"])
-        made = rows_made(lake, found)
+        made = rows_made(lake, found, "catalog")
         assert [one.logical_timestamp for one in made] == [found.position.value] * len(made)
         words.append((found.type, found.outcome, found.reason, [(one.key["urn"], one.deleted) for one in made]))
     assert words == [
@@ -123,7 +123,7 @@ def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, mon
     [found] = judged_events(lake, fold.journal()[0]["event_id"])
     assert opened == [1]
     assert len(lake.journal.listed) == 12
-    rows_made(lake, found)
+    rows_made(lake, found, "catalog")
     assert opened == [1, 1]
 
 

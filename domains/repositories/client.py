@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -26,11 +26,11 @@ from .events import (
     RepositoryCreated,
     RepositoryDeleted,
 )
-from .merges import Merge, MergeOptions
+from .merges import Merge, MergeOptions, check_merge
 from .pieces import oversized, pieces, pieces_of_paths
 from .questions import check_branch, check_repository
-from .reads import ends_of, queries_of, settle
-from .transactions import Transaction, throw_away_name
+from .reads import ends_of, queries_of, settle, tenant_of
+from .transactions import Transaction, checked, throw_away_name
 from .upkeep import RepositoryUpkeep
 from .urns import branch_urn, commit_urn
 from .verdicts import Verdicts
@@ -56,6 +56,10 @@ class RepositoriesClient:
     def __getitem__(self, name: str) -> Repository:
         """A repository, whether it exists or not. Raises: InputError: none can have that name."""
         return Repository(self._journal, check_repository(name))
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of those that exist, as `list` has them, with its errors; so `in` asks whether one exists."""
+        return (info.name for info in self.list())
 
     def waiting(self, name: str) -> Repository:
         """A repository as a process asks it that does not stay: reads wait for the lake, and open no follower."""
@@ -97,10 +101,11 @@ class RepositoriesClient:
             NotYetVisibleError: the lake did not reach it in time.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
+        who = tenant_of(self._journal, tenant)
         if as_at is None:
             settle(self._journal, timeout_s)
             self._journal.wait(ends_of(self._journal, timeout_s=timeout_s), timeout_s=timeout_s)
-        return queries_of(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
+        return queries_of(self._journal).repositories(who, as_at=point(as_at))
 
 
 class Repository(RepositoryUpkeep):
@@ -158,7 +163,8 @@ class Repository(RepositoryUpkeep):
 
         They go to a throw-away branch, made at the branch's head. At the end of the block that is committed, merged,
         once more with the new head where another commit came first, and deleted. An exception in the block deletes it
-        and merges nothing.
+        and merges nothing. Threads may share the block: a write that returns before its end is in the merge, a later
+        one raises InputError.
 
         Args:
             branch: name of the branch.
@@ -166,17 +172,19 @@ class Repository(RepositoryUpkeep):
             timeout_s: seconds to wait for what each step becomes, and to try the merge again.
             said: arguments of `emit` that hold for every event.
         Raises:
+            InputError, InvalidEventError: an argument cannot be. Nothing was sent.
             UnknownEntityError: at the beginning: the branch or the repository does not exist.
             DirtyBranchError: something is staged on the branch.
             MergeConflictError: what came first has changed the same paths differently.
             StaleHeadError: others came first until the time was over.
             TransactionUnknownError: it is not known whether it is merged; the error has what is known.
             RejectedError: a write was refused; nothing was merged.
+            UnavailableError: `transaction-busy`: calls of other threads did not finish in time; nothing was merged.
             OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `Branch.commit`; nothing was merged.
         """
         check_seconds("timeout_s", timeout_s)
         onto, own = self.branch(branch), self.branch(throw_away_name())
-        merge = own._merge(onto, MergeOptions(message=message, metadata=metadata), said)
+        merge = own._merge(onto, checked(own.urn, message, metadata, said), said)
         return Transaction(onto, own, merge, timeout_s, said)
 
 
@@ -265,11 +273,21 @@ class Branch:
         if not only_existing:
             return self._staged(ObjectsDeleted, pieces_of_paths(paths), said)
         check_seconds("timeout_s", timeout_s)
-        there = partial(self._existing, tenant=said.get("tenant"), timeout_s=timeout_s)
+        there = partial(self.existing, tenant=said.get("tenant"), timeout_s=timeout_s)
         return self._staged(ObjectsDeleted, pieces_of_paths(paths), said, there)
 
-    def _existing(self, paths: list[str], tenant: str | None, timeout_s: float) -> list[str]:
-        """Those of some paths that deleting changes, as far as that can be known."""
+    def existing(self, paths: list[str], *, tenant: str | None = None, timeout_s: float = WAIT_S) -> list[str]:
+        """Those of some paths that deleting would change, as far as that can be known.
+
+        Args:
+            paths: at most 1,000.
+            tenant: `journal.tenant` of the settings if None.
+            timeout_s: seconds to wait until what the journal holds now, and what this client has sent, can be seen.
+        Returns:
+            All of them where a client without the extra `lake` cannot look, or there is no such branch.
+        Raises:
+            NotYetVisibleError: it could not be seen in time.
+        """
         if ObjectsDeleted(self.urn, paths).validate():
             return paths  # their event is refused, and says why
         try:
@@ -318,7 +336,7 @@ class Branch:
         queries, verdicts = queries_of(self._journal), Verdicts.of(self._journal)
         event = Committed(self.urn, message, metadata, expected_head, staging_digest, allow_empty)
         receipt = self._journal.emit(event, **said)
-        tenant = _tenant(self._journal, said.get("tenant"))
+        tenant = tenant_of(self._journal, said.get("tenant"))
         return verdicts.committed(receipt, queries, self.repository.urn, tenant, timeout_s, self.repository.stays)
 
     def merge_into(
@@ -352,11 +370,14 @@ class Branch:
             MergeConflictError: both have changed paths differently; it has both heads and the first 100 paths with
                 what they are at the base and on both sides.
             UnknownEntityError: a branch or the repository does not exist.
-            InvalidEventError, OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `commit`.
+            InvalidEventError: an argument cannot be, or the destination is this branch; nothing was read or sent.
+            OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `commit`.
         """
         check_seconds("timeout_s", timeout_s)
         onto = destination if isinstance(destination, Branch) else self.repository.branch(destination)
-        merge = self._merge(onto, MergeOptions(strategy, staged, message, metadata), said)
+        options = MergeOptions(strategy, staged, message, metadata)
+        check_merge(self.urn, onto.urn, options, source_head, destination_head, staging_digest)
+        merge = self._merge(onto, options, said)
         taken, into = (one.info(tenant=merge.tenant, timeout_s=timeout_s) for one in (self, onto))
         merge.check_branches(taken, into, source_head, destination_head, staging_digest)
         heads = taken.head or "", into.head or ""
@@ -367,7 +388,7 @@ class Branch:
 
     def _merge(self, onto: Branch, options: MergeOptions, said: Mapping[str, Any]) -> Merge:
         journal, stays = self._journal, self.repository.stays
-        tenant = _tenant(journal, said.get("tenant"))
+        tenant = tenant_of(journal, said.get("tenant"))
         return Merge(journal, Verdicts.of(journal), queries_of(journal), tenant, self.urn, onto.urn, options, stays)
 
     def reset(
@@ -459,7 +480,3 @@ def _behind(error: MetajournalError, sent: int, stays: str) -> str:
     if isinstance(error, InvalidEventError):
         return f"Correct the listed fields, counted from number {sent:,} on; the {sent:,} in front {stays}."
     return f"{error.hint} Go on from number {sent:,}; the {sent:,} in front {stays}."
-
-
-def _tenant(journal: ConnectedJournal, tenant: str | None) -> str:
-    return tenant or journal.settings.journal.tenant

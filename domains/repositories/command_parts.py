@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ...terminal.exits import FINE, PROBLEM
+from ...terminal.options import SECONDS
 from ...terminal.rendering import console, note, print_json, print_line, shortened, verdict
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ expected_head_option = click.option(
 limit_option = click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Maximum per answer."
 )
+
+timeout_option = click.option(
+    "--timeout", "timeout_s", type=SECONDS, default=30.0, show_default=True, metavar="SECONDS",
+    help="How long to wait until what the journal holds can be seen.",
+)  # fmt: skip
 
 
 def repository_named(journal: ConnectedJournal, name: str) -> Repository:
@@ -57,8 +63,12 @@ def note_if_not_final(final: bool, *, asked: bool) -> None:
         note(NOT_FINAL)
 
 
-def tell_outcomes(receipts: Iterable[Receipt], as_json: bool) -> int:
-    """Say what became of events; fails where one was refused."""
+def tell_outcomes(receipts: Iterable[Receipt], as_json: bool, done: str | None = None) -> int:
+    """Say what became of events; fails where one was refused.
+
+    Args:
+        done: what they did together, said behind them where none was refused.
+    """
     from ...values import outcome_json
 
     fine = True
@@ -68,6 +78,8 @@ def tell_outcomes(receipts: Iterable[Receipt], as_json: bool) -> int:
         fine = fine and ok
         result = {"ok": ok, "event_id": receipt.event_id, "position": str(receipt.position), **said}
         print_json(result) if as_json else console().print(_line(result), soft_wrap=True)
+    if done is not None and fine and not as_json:
+        print_line(done)
     return FINE if fine else PROBLEM
 
 

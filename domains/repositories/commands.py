@@ -5,7 +5,7 @@ A single command waits for the outcome of what it has sent. A table and its `--j
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -13,7 +13,7 @@ import click
 from ...terminal.exits import FINE
 from ...terminal.inputs import standard_input
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import many, note, print_json, print_line, shortened, table, time_text
+from ...terminal.rendering import many, note, print_json, print_line, safe, shortened, table, time_text
 from .command_parts import (
     SHORT,
     actor_option,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .client import WithRepositories
 
 _MEMBERS: Final = "branches and registered objects"
+_MOST_NAMED: Final = 10
+"""Paths that are named one by one."""
 _ENTRY = '{"path": …, "size": …, "checksum": …, "address": …}'
 
 
@@ -196,9 +198,9 @@ def write(given: Options, /, repository: str, branch: str, file: str, actor: str
     if not entries:
         note("There is no object in the input, so nothing was staged.")
     with given.journal() as journal:
-        return tell_outcomes(
-            repository_named(journal, repository).branch(branch).write(entries, **said_by(actor)), as_json
-        )
+        receipts = repository_named(journal, repository).branch(branch).write(entries, **said_by(actor))
+        done = f"{many(len(entries), 'object')} staged on {branch}" if entries else None
+        return tell_outcomes(receipts, as_json, done)
 
 
 @repo.command()
@@ -225,13 +227,16 @@ def rm(
 
     Paths at which the branch has nothing are left out.
     """
+    from .pieces import pieces_of_paths
+
     wanted = _paths(paths)
     with given.journal() as journal:
         of = repository_named(journal, repository).branch(branch)
-        receipts = of.delete(wanted, only_existing=not even_missing, **said_by(actor))
-        if wanted and not receipts:
-            note(f"{branch} has nothing there, so nothing was staged.")
-        return tell_outcomes(receipts, as_json)
+        there = wanted if even_missing else [path for some in pieces_of_paths(wanted) for path in of.existing(some)]
+        _note_left_out(branch, wanted, there)
+        receipts = of.delete(there, only_existing=False, **said_by(actor))
+        done = f"{many(len(there), 'deletion')} staged on {branch}" if there else None
+        return tell_outcomes(receipts, as_json, done)
 
 
 @repo.command()
@@ -340,7 +345,10 @@ def reset(
     actor: str | None,
     as_json: bool,
 ) -> int:
-    """Drop what is staged on a branch: everything, one path, or all paths with a prefix."""
+    """Drop what is staged on a branch: everything, one path, or all paths with a prefix.
+
+    The branch stays at its commit; to move it to another one is `revert`.
+    """
     with given.journal() as journal:
         of = repository_named(journal, repository).branch(branch)
         sent = of.reset(path=path, prefix=prefix, expected_head=expected_head, **said_by(actor))
@@ -359,7 +367,11 @@ def revert(
     given: Options, /, repository: str, branch: str, ref: str, expected_head: str | None, actor: str | None,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Have a branch be at another commit of the repository, which REF names."""
+    """Move a branch to another commit of the repository, which REF names.
+
+    What the branch has committed since is no longer in its history, as after git's `reset --hard`; the commits stay,
+    and another revert brings them back. It makes no commit that undoes another one.
+    """
     with given.journal() as journal:
         of = repository_named(journal, repository)
         sent = of.branch(branch).revert(of.commit(ref).id, expected_head=expected_head, **said_by(actor))
@@ -409,6 +421,19 @@ def _paths(given: tuple[str, ...]) -> list[str]:
     if not paths:
         note("There is no path in the input, so nothing was sent.")
     return [*paths]
+
+
+def _note_left_out(branch: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Say at which paths a branch has nothing."""
+    if wanted and not there:
+        note(safe(f"{branch} has nothing there, so nothing was staged."))
+        return
+    known = {*there}
+    left = [path for path in wanted if path not in known]
+    for path in left[:_MOST_NAMED]:
+        note(safe(f"{branch} has nothing at {path}: left out."))
+    if len(left) > _MOST_NAMED:
+        note(f"{many(len(left) - _MOST_NAMED, 'other path')} were left out, too.")
 
 
 def _entries(file: str) -> Iterator[tuple[int, Any]]:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from ...schemas.errors import NotYetVisibleError
+from ...schemas.positions import behind
 from .layers import OBJECTS, Layer
 from .levels import Level
 from .merging.staging import Reset
@@ -178,18 +179,19 @@ class Contents:
         of_areas = rows.filter(pl.col("staging").is_in(list(areas)))
         count = int(of_areas.group_by("staging").agg(pl.col("staged_rows").max())["staged_rows"].sum())
         if count > MOST_NEWER:
-            raise self._behind(self._moment.below - 1, f"{count:,} objects of commits that are not laid out yet")
+            raise self._behind(self._moment.below - 1, f"what commits of {count:,} objects contain")
 
     def _behind(self, position: int, what: str) -> NotYetVisibleError:
         moment = self._moment
         key = (moment.bounds.topic, moment.partition)
-        lacking = max(1, position + 1 - moment.derived_below)
+        marks = {key: moment.derived_below} if moment.derived_below else {}
+        lacking = behind(marks, {key: position + 1}) or {key: 1}
         error = NotYetVisibleError(
-            {key: lacking},
-            f"The tables of what commits contain do not have {what} yet: {lacking:,} positions are missing in "
-            f"{key[0]}/{key[1]}.",
+            lacking,
+            f"It is not worked out yet {what}: {lacking[key]:,} positions of {key[0]}/{key[1]} come first. "
+            "Nothing is lost.",
         )
-        error.advise("Ask again in a moment; `metajournal status` shows how far the derived tables are.")
+        error.advise("Ask again in a moment, or wait for longer; `metajournal status` shows how far it is.")
         return error
 
     def _resets(self, areas: Sequence[int]) -> dict[int, list[Reset]]:

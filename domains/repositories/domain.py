@@ -42,7 +42,11 @@ DOMAIN: Final = Domain(
         "too-large",
     ),
     next_steps=(
-        ("unknown-entity", "Create the repository, the branch or the commit first; the detail names what is missing."),
+        (
+            "unknown-entity",
+            "Check the name that the detail gives (`metajournal repo list`, `metajournal repo branches`): what does "
+            "not exist must be created first, and need not be deleted.",
+        ),
         ("exists", "Choose another name."),
         ("protected", "The default branch stays as long as its repository."),
         ("stale-head", "Look at the branch as it is now, and send the change again."),

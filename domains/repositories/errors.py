@@ -10,11 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from ...schemas.errors import MetajournalError, OutcomeUnknownError, RejectedError, UnknownEntityError
+from ...schemas.errors import (
+    InvalidEventError,
+    MetajournalError,
+    OutcomeUnknownError,
+    RejectedError,
+    UnknownEntityError,
+)
+from ...schemas.wording import many
 from .answers import Conflict
 
 MOST_CONFLICTS: Final = 100
 """Conflicting paths that an error has; it tells how many there are."""
+
+
+class InvalidQuestionError(InvalidEventError):
+    """An argument that `emit` takes too cannot be; `faults` lists every one of them."""
+
+    CODE = "invalid-question"
+    HINT = "Correct the listed arguments; nothing was read."
+    NAMED: ClassVar[str] = "question"
 
 
 class RefusedError(RejectedError):
@@ -32,7 +47,10 @@ class NotThereError(RefusedError, UnknownEntityError):
     """The repository, branch or commit that an event speaks of is not there: an `UnknownEntityError` in the log."""
 
     CODE = "unknown-entity"
-    HINT = "Create it first, or check its name."
+    HINT = (
+        "Check its name (`metajournal repo list`, `metajournal repo branches`): what does not exist must be created "
+        "first, and need not be deleted."
+    )
     urn: str
 
     def __init__(self, entity: str, position: Any = None) -> None:
@@ -122,7 +140,8 @@ class DirtyBranchError(RefusedError):
 
     def __init__(self, branch: str, staged_events: int, staged_rows: int, position: Any = None) -> None:
         super().__init__(
-            f"On {branch} {staged_rows:,} paths are staged, in {staged_events:,} events.",
+            f"On {branch} {many(staged_rows, 'path')} {'is' if staged_rows == 1 else 'are'} staged, in "
+            f"{many(staged_events, 'event')}.",
             branch=branch, staged_events=staged_events, staged_rows=staged_rows, position=position,
         )  # fmt: skip
 
@@ -151,9 +170,13 @@ class NothingToMergeError(RefusedError):
     def __init__(
         self, source: str, destination: str, source_head: str = "", destination_head: str = "", position: Any = None
     ) -> None:
-        why = f"which has its commit {source_head[:12]}" if source_head else "since it has no commit"
+        if source_head or position is not None:  # the rules' detail has no heads
+            at = f", which is at {source_head[:12]}" if source_head else ""
+            message = f"{destination} already contains all commits of {source}{at}."
+        else:
+            message = f"{source} has no commit that could be merged into {destination}."
         super().__init__(
-            f"Nothing of {source} is to be merged into {destination}, {why}.",
+            message,
             source=source, destination=destination, source_head=source_head, destination_head=destination_head,
             position=position,
         )  # fmt: skip
@@ -204,9 +227,8 @@ class MergeConflictError(RefusedError):
         conflicting: Sequence[Conflict],
     ) -> None:
         first = ", ".join(repr(conflict.path) for conflict in conflicting[:3]) + (", …" if conflicts > 3 else "")
-        paths = "path" if conflicts == 1 else "paths"
         super().__init__(
-            f"{source} and {destination} have both changed {conflicts:,} {paths} since their common ancestor, and"
+            f"{source} and {destination} have both changed {many(conflicts, 'path')} since their common ancestor, and"
             f" differently: {first}.",
             source=source, destination=destination, source_head=source_head, destination_head=destination_head,
             conflicts=conflicts, conflicting=tuple(conflicting),

@@ -613,10 +613,11 @@ def entry_faults(field: str, entry: Any) -> list[Fault]:
     Args:
         field: what it is called in the faults.
     """
+    if isinstance(entry, Mapping):
+        return _mapping_faults(field, entry)
     if type(entry) is not Entry:
-        fields = ", ".join(Entry._fields)
-        wanted = f"must be an entry with path, size, checksum and either address or blocks, and no fields but {fields}"
-        return [Fault(field, f"{wanted}; not {type(entry).__name__}" if not isinstance(entry, Mapping) else wanted)]
+        wanted = "must be an entry with path, size, checksum and either address or blocks"
+        return [Fault(field, f"{wanted}, and no fields but {_FIELD_NAMES}; not {type(entry).__name__}")]
     why = path_fault(entry.path)
     faults = [] if why is None else [Fault(f"{field}.path", why)]
     faults += _stored_faults(field, entry.size, entry.checksum)
@@ -631,6 +632,22 @@ def entry_faults(field: str, entry: Any) -> list[Fault]:
     if entry.mtime is not None and (type(entry.mtime) is not int or not MIN_LONG <= entry.mtime <= MAX_LONG):
         faults.append(Fault(f"{field}.mtime", f"must be a whole number of milliseconds, not {entry.mtime!r:.80}"))
     return faults
+
+
+def _mapping_faults(field: str, entry: Mapping[Any, Any]) -> list[Fault]:
+    """Every fault of a mapping that is no entry: fields that there are not, that are missing, and those that it has."""
+    unknown = [key for key in entry if key not in _FIELDS]
+    missing = [key for key in Entry._fields if key in _NEEDED and key not in entry]
+    names = ", ".join(f"{key!r:.80}" for key in unknown[:_SHOWN]) + (", …" if len(unknown) > _SHOWN else "")
+    faults = [Fault(field, f"has no field {names}; its fields are {_FIELD_NAMES}")] if unknown else []
+    faults += [Fault(f"{field}.{key}", "is missing") for key in missing]
+    known = {**dict.fromkeys(_NEEDED), **{key: value for key, value in entry.items() if key in _FIELDS}}
+    without = {f"{field}.{key}" for key in missing}
+    return faults + [fault for fault in entry_faults(field, as_entry(known)) if fault.field not in without]
+
+
+_FIELD_NAMES: Final = ", ".join(Entry._fields)
+_SHOWN: Final = 10
 
 
 def _blocks_faults(field: str, blocks: Any) -> list[Fault]:

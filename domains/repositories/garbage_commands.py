@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ...schemas.wording import many
 from ...terminal.exits import FINE
 from ...terminal.options import Options, json_option, options
 from ...terminal.rendering import console, is_plain, note, print_json, print_line, print_plain, table, time_text
@@ -98,7 +99,7 @@ def _counted(plan: GarbagePlan, as_json: bool) -> int:
     console().print(table(["", "in all", "not needed"], shown, right=["in all", "not needed"]), crop=False)
     print_line(f"before {time_text(counts['before'])}, as of {counts['position']}", "dim")
     if counts["pending_commits"]:
-        print_line(f"layers of {counts['pending_commits']:,} commits are not known yet", "dim")
+        print_line(f"layers of {many(counts['pending_commits'], 'commit')} are not known yet", "dim")
     return FINE
 
 
@@ -129,7 +130,7 @@ def _addresses(addresses: Iterable[str]) -> int:
 
 def _line(listed: str, one: Any) -> str:
     if listed == "layers":
-        return f"{one.layer}  {one.rows:,} paths  named by {one.commits:,} reachable commits"
+        return f"{one.layer}  {many(one.rows, 'path')}  named by {many(one.commits, 'reachable commit')}"
     if listed == "commits":
         return f"{one.id}  {time_text(one.time)}{'  of an earlier repository' if one.earlier else ''}"
     return f"{one.name}  last event {time_text(one.time)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +12,10 @@ import click
 from ...terminal.exits import FINE, PROBLEM
 from ...terminal.options import SECONDS, Options, json_option, options
 from ...terminal.rendering import console, fields, note, print_json, print_line, safe
+from .command_parts import repository_named
 
 if TYPE_CHECKING:
+    from .client import Repository
     from .git_history.running import Imported
 
 _TELL_S: Final = 1.0
@@ -32,7 +35,7 @@ _TELL_S: Final = 1.0
 @click.option("--actor", metavar="NAME", help="Who is making the change.")
 @click.option(
     "--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS",
-    help="How long to wait for a verdict, and for the lake.",
+    help="How long to wait for a verdict, and for the lake, without progress.",
 )  # fmt: skip
 @json_option
 @options
@@ -65,12 +68,34 @@ def import_git(
                 actor=actor, omits_paths=omit_paths, other_history=other, timeout_s=timeout_s, tell=lines.tell,
             )  # fmt: skip
             done = job.foresee() if dry else job.run()
-    lines.end()
-    return _told(done, round(time.monotonic() - began, 3), as_json)
+            lines.end()
+            heads = [] if dry else [one["commit"] for one in done.branches.values() if one["commit"] is not None]
+            readable = _readable(repository_named(journal, name), heads, timeout_s, lines)
+    return _told(done, round(time.monotonic() - began, 3), as_json, readable=readable)
 
 
-def _told(done: Imported, seconds: float, as_json: bool) -> int:
-    shown = {**done.json(), "seconds": seconds}
+def _readable(repo: Repository, heads: Sequence[str], timeout_s: float, lines: _Lines) -> bool:
+    """Wait until what the branches contain can be read, as long as that comes nearer; whether it can."""
+    from ...schemas.errors import NotYetVisibleError
+
+    for head in heads:
+        nearest, until = None, time.monotonic() + timeout_s
+        while True:
+            try:
+                repo.tree(head, timeout_s=_TELL_S)
+                break
+            except NotYetVisibleError as error:
+                lacking = sum(error.behind.values())
+            if nearest is None or lacking < nearest:
+                nearest, until = lacking, time.monotonic() + timeout_s
+                lines.say(f"working out what the commits contain: {lacking:,} events to go")
+            if time.monotonic() >= until:
+                return False
+    return True
+
+
+def _told(done: Imported, seconds: float, as_json: bool, *, readable: bool) -> int:
+    shown = {**done.json(), **({} if done.dry else {"readable": readable}), "seconds": seconds}
     if as_json:
         print_json(shown)
     else:
@@ -79,6 +104,8 @@ def _told(done: Imported, seconds: float, as_json: bool) -> int:
             note(safe(f"left out: {path!a} {why}"))
         for branch in done.elsewhere:
             note(safe(f"{branch} was moved by something else meanwhile: run the import again."))
+        if not readable:
+            note("What the commits contain is still being worked out: until then ls, get and diff say so.")
     return PROBLEM if done.elsewhere else FINE
 
 
@@ -117,6 +144,11 @@ class _Lines:
         self._latest = (what, done, total)
         if time.monotonic() - self._printed_s >= _TELL_S:
             self.end()
+
+    def say(self, what: str) -> None:
+        """Print a line of its own."""
+        if self._out is not None:
+            print_line(safe(f"{self._name}: {what}"), out=self._out)
 
     def end(self) -> None:
         """Print how far it is, unless that was printed."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...consumers.followers import place_of
 from ...lake_client import ConnectedJournal
-from ...schemas.errors import NotYetVisibleError
+from ...schemas.errors import InvalidEventError, NotYetVisibleError
 from ...schemas.hashing import record_key
 from ...schemas.positions import Position
 from ...schemas.urn import Urn
@@ -52,6 +52,34 @@ class MergeOptions:
     message: str = ""
     metadata: Mapping[str, str] | None = None
     unrelated: bool = False
+
+
+def check_merge(
+    source: Urn, destination: Urn, options: MergeOptions, source_head: str | None, destination_head: str | None,
+    staging_digest: str | None,
+) -> None:  # fmt: skip
+    """Refuse what no state of the two branches makes a merge.
+
+    Args:
+        source, destination: URNs of the branches.
+        source_head, destination_head, staging_digest: as of `Merge.check_branches`.
+    Raises:
+        InvalidEventError: an argument cannot be, or the two are no different branches of one repository.
+    """
+    if staging_digest is None and options.staged == RESOLVE:
+        staging_digest = _SOME_DIGEST
+    event = Merged(
+        source, destination, _NO_HEAD if source_head is None else source_head,
+        _NO_HEAD if destination_head is None else destination_head, options.strategy, options.staged, staging_digest,
+        options.message, options.metadata,
+    )  # fmt: skip
+    if faults := event.validate():
+        raise InvalidEventError(faults)
+
+
+_NO_HEAD: Final = ""
+_SOME_DIGEST: Final = "0" * 32
+"""In place of what is read of the branches where the caller does not give it."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,15 @@ from ...schemas.times import time_shown
 from ...terminal.exits import FINE
 from ...terminal.options import Options, json_option, options
 from ...terminal.rendering import console, fields, named, print_json, print_more, shortened, table
-from .command_parts import as_at_option, asks_then, limit_option, note_if_not_final, repository_named, show_table
+from .command_parts import (
+    as_at_option,
+    asks_then,
+    limit_option,
+    note_if_not_final,
+    repository_named,
+    show_table,
+    timeout_option,
+)
 
 _after = click.option("--after", metavar="PATH", help="Continue where an earlier answer ended.")
 _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
@@ -27,6 +35,7 @@ _SIGNS = {"added": "+", "changed": "~", "removed": "-"}
 @_after
 @limit_option
 @as_at_option
+@timeout_option
 @json_option
 @options
 def ls(
@@ -40,6 +49,7 @@ def ls(
     after: str | None,
     limit: int,
     as_at: str | None,
+    timeout_s: float,
     as_json: bool,
 ) -> int:
     """List the objects of REF whose paths begin with PREFIX, one level deep.
@@ -53,7 +63,13 @@ def ls(
     asked = asks_then(at, ref)
     with given.journal() as journal:
         page = repository_named(journal, repository).list(
-            ref, prefix=prefix, delimiter=None if recursive else delimiter, after=after, limit=limit, as_at=at
+            ref,
+            prefix=prefix,
+            delimiter=None if recursive else delimiter,
+            after=after,
+            limit=limit,
+            as_at=at,
+            timeout_s=timeout_s,
         )
     shown = with_final(list_json(page), page.final, asked=asked)
     if as_json:
@@ -76,9 +92,12 @@ def ls(
 @click.argument("ref")
 @click.argument("path")
 @as_at_option
+@timeout_option
 @json_option
 @options
-def get(given: Options, /, repository: str, ref: str, path: str, as_at: str | None, as_json: bool) -> int:
+def get(
+    given: Options, /, repository: str, ref: str, path: str, as_at: str | None, timeout_s: float, as_json: bool
+) -> int:
     """Show one object of REF: size, checksum, where it lies, metadata."""
     from ...values import point
     from .values import object_json, with_final
@@ -86,7 +105,7 @@ def get(given: Options, /, repository: str, ref: str, path: str, as_at: str | No
     at = point(as_at) if as_at is not None else None
     asked = asks_then(at, ref)
     with given.journal() as journal:
-        found = repository_named(journal, repository).get(ref, path, as_at=at)
+        found = repository_named(journal, repository).get(ref, path, as_at=at, timeout_s=timeout_s)
     shown = object_json(found)
     if as_json:
         print_json(with_final(shown, found.final, asked=asked))
@@ -104,6 +123,7 @@ def get(given: Options, /, repository: str, ref: str, path: str, as_at: str | No
 @_after
 @limit_option
 @as_at_option
+@timeout_option
 @json_option
 @options
 def diff(
@@ -116,6 +136,7 @@ def diff(
     after: str | None,
     limit: int,
     as_at: str | None,
+    timeout_s: float,
     as_json: bool,
 ) -> int:
     """List the paths that two refs do not have alike: what became of LEFT's objects in RIGHT.
@@ -129,7 +150,7 @@ def diff(
     asked = asks_then(at, left, right)
     with given.journal() as journal:
         page = repository_named(journal, repository).diff(
-            left, right, prefix=prefix, after=after, limit=limit, as_at=at
+            left, right, prefix=prefix, after=after, limit=limit, as_at=at, timeout_s=timeout_s
         )
     shown = with_final(diff_json(page), page.final, asked=asked)
     if as_json:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...consumers.ends import committed_ends
 from ...lake_client import WAIT_S, ConnectedJournal, Point, point
+from ...producers.options import read_options
 from ...schemas.arguments import check_seconds, check_whole
-from ...schemas.errors import NotYetVisibleError
+from ...schemas.errors import InputError, NotYetVisibleError
 from ...schemas.hashing import partition_of, record_key
 from ...schemas.positions import Cut
+from ...schemas.wording import many
 from .domain import DOMAIN
+from .errors import InvalidQuestionError
 from .questions import PAGE, Ref, check_branch, check_path, check_paths
 from .urns import repository_urn
 from .verdicts import Verdicts
@@ -241,6 +244,12 @@ class RepositoryReads:
             InputError: an argument cannot be. Others as `get`.
         """
         asked, who = Ref.of(ref), self._tenant(tenant)
+        if delimiter == "":
+            raise InputError(
+                "delimiter must not be empty.",
+                code="bad-delimiter",
+                hint="To list everything, leave it out (None; -r on the command line). Most often it is /.",
+            )
         return self._asked(
             who, as_at, timeout_s, _CONTENTS,
             lambda queries, at, ahead: queries.list_objects(
@@ -350,7 +359,7 @@ class RepositoryReads:
         self._journal.wait(ends, timeout_s=max(0.0, until - time.monotonic()))
 
     def _tenant(self, tenant: str | None) -> str:
-        return tenant or self._journal.settings.journal.tenant
+        return tenant_of(self._journal, tenant)
 
 
 _PAGE_OF_ALL: Final = 10_000
@@ -358,11 +367,28 @@ _ENDS_S: Final = 10.0
 """Seconds that Kafka has to say where partitions end."""
 
 
+def tenant_of(journal: ConnectedJournal, tenant: str | None) -> str:
+    """Whose repositories are asked for; the settings' tenant if None.
+
+    Raises:
+        InvalidQuestionError: no tenant can have that name, which `emit` refuses as well.
+    """
+    options, faults = read_options(
+        tenant=tenant, actor=None, event_time=None, expected=None, cause=None, event_id=None, repeat=False
+    )
+    if faults:
+        raise InvalidQuestionError(faults)
+    return options.tenant or journal.settings.journal.tenant
+
+
 def settle(journal: ConnectedJournal, timeout_s: float) -> None:
     """Wait until the log holds what this process has emitted. Raises: NotYetVisibleError: it does not in time."""
     left = journal.settle(timeout_s)
     if left:
-        error = NotYetVisibleError({}, f"{left:,} events of this process were not acknowledged within {timeout_s:g} s.")
+        were = "was" if left == 1 else "were"
+        error = NotYetVisibleError(
+            {}, f"{many(left, 'event')} of this process {were} not acknowledged within {timeout_s:g} s."
+        )
         error.advise("Is Kafka reachable? `metajournal status` says so. What is known already: ask with as_at.")
         raise error
 

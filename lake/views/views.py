@@ -250,7 +250,7 @@ def views_at(path: str, storage_options: Mapping[str, str]) -> Views:
 def whole_view(views: Views) -> View | None:
     """A view of all tables; None where there is no lake yet."""
     try:
-        return views.take()
+        return views.take(tuple(SPECS))  # also those of domains that were taken in since this was loaded
     except UnavailableError as error:
         if error.code != "no-lake":
             raise

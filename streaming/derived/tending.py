@@ -16,6 +16,7 @@ from typing import Any, Final
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey
 from ...schemas.errors import DamagedTableError, LakeWriteError
+from ...schemas.positions import behind
 from ..plan import Brought
 from .committing import Marks, commit, functions_of, keys_of, least_marks, reaches, tables_of
 from .functions import DERIVED, Owned
@@ -138,6 +139,7 @@ class DerivedTables:
             "tables": list(owned.derived.tables),
             "marks": {f"{topic}/{partition}": mark for (topic, partition), mark in marks.items()},
             "complete": bool(marks) and reaches(marks, wanted),
+            "lacking": sum(behind({key: mark for key, mark in marks.items() if mark}, wanted).values()),
         }
         if fault is not None:
             fields |= {"why": fault.why, "mend": _MEND}

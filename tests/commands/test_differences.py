@@ -100,6 +100,62 @@ def change(old: dict[str, str], new: dict[str, str]) -> dict[str, Any]:
     return {"changes": {side: {"tags": [], "properties": properties} for side, properties in sides.items()}}
 
 
+def of_record(record: dict[str, Any], *, deleted: bool = False) -> dict[str, Any]:
+    return {**entity(), "record": record, "deleted": deleted}
+
+
+FIRST, SECOND = "81d2f9ce00ab" + "0" * 52, "3f0c12345678" + "f" * 52
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ({"head": None}, {"head": FIRST}, "head - → 81d2f9ce00ab"),
+        ({"head": FIRST}, {"head": SECOND}, "head 81d2f9ce00ab → 3f0c12345678"),
+        ({"at": f"x:a/{FIRST}"}, {"at": f"x:a/{SECOND}"}, "at x:a/81d2f9ce00ab → x:a/3f0c12345678"),
+        ({"names": ["a"], "n": 1}, {"names": ["a", "b"], "n": 1}, "names a → a, b"),
+        ({"n": 1, "on": True}, {"n": 2, "on": False}, "n 1 → 2, on true → false"),
+        ({"gone": "a"}, {"come": "b"}, "come - → b, gone a → -"),
+        ({"text": "z" * 90}, {"text": "b\n\x1b"}, f"text {'z' * 31}… → b \\x1b"),
+        ({"text": "z" * 90 + "b"}, {"text": "z" * 90 + "c"}, "text changed"),
+        ({"metadata": {"size": 1, "kept": "a"}}, {"metadata": {"size": 2, "kept": "a"}}, "size 1 → 2"),
+        ({"n": 1}, {"n": 1}, "no metadata"),
+    ],
+)
+def test_a_history_tells_which_fields_of_the_record_changed(
+    old: dict[str, Any], new: dict[str, Any], said: str
+) -> None:
+    first, second = drawn(history_view([of_record(old), of_record(new)]))[1:]
+    assert first.endswith("  registered")
+    assert second.endswith(f"  {said}")
+
+
+def test_what_changed_of_a_record_comes_after_the_metadata_and_is_cut_and_nothing_is_told_of_a_new_entity() -> None:
+    tagged = {**of_record({f"field{n}": "y" * 50 for n in range(9)}), "user": {"properties": {}, "tags": ["pii"]}}
+    [row] = drawn(history_view([tagged], of_record({f"field{n}": "z" * 50 for n in range(9)})))[1:]
+    assert row.endswith(f"  +tag pii, field0 {'z' * 31}… → {'y' * 31}…, and 8 more")
+    [again] = drawn(history_view([of_record({"n": 2})], of_record({"n": 1}, deleted=True)))[1:]
+    assert again.endswith("  registered")
+
+
+@pytest.mark.parametrize("width", [160, 40])
+def test_a_list_of_texts_is_shown_whole_each_text_on_one_line(width: int) -> None:
+    lines = drawn(entity_view(of_record({"parents": [FIRST, SECOND], "none": [], "names": ["a\nb", "c"]})), width)
+    assert not [line for line in lines if "'" in line or "[" in line]
+    words = " ".join(lines).split()
+    assert words[words.index("parents") + 1 :][:2] == [f"{FIRST},", SECOND]
+    assert words[words.index("none") + 1] == "-"
+    assert words[words.index("names") + 1 :][:3] == ["a", "b,", "c"]
+
+
+def test_of_a_long_list_the_rest_is_counted() -> None:
+    many = [f"x{number}" for number in range(100)]
+    text = " ".join(" ".join(drawn(entity_view(of_record({"many": many})))).split())
+    assert text.endswith("x28, x29 and 70 more; --json prints them all")
+    [short] = [line for line in drawn(entity_view(of_record({"many": many}), width=20, most_lines=1)) if "many" in line]
+    assert short.endswith("x0, x1, x2, x3, x4,…")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -23,7 +23,9 @@ from metajournal.schemas.errors import (
     StreamError,
     UnknownEntityError,
 )
+from metajournal.schemas.settings import LogSettings
 from metajournal.terminal.exits import ended
+from metajournal.terminal.logs import start_logging
 
 
 def raised(error: BaseException, *, as_json: bool = False) -> int:
@@ -58,7 +60,30 @@ def test_each_kind_of_error_has_its_exit_code(
     said = capsys.readouterr()
     assert "Traceback" not in said.err
     assert said.out == ""
-    assert bool(said.err) == (code not in (130, 141))
+    assert bool(said.err) == (code != 141)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_who_interrupts_a_command_is_told_so_and_what_is_left_to_do(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raised(KeyboardInterrupt(), as_json=as_json) == 130
+    assert capsys.readouterr() == ("", "Interrupted.\n")
+    noted = KeyboardInterrupt()
+    noted.add_note("  Run it again: it goes on \x1b[2Jwhere it was.")
+    assert raised(noted, as_json=as_json) == 130
+    assert capsys.readouterr() == ("", "Interrupted. Run it again: it goes on \\x1b[2Jwhere it was.\n")
+
+
+def test_in_a_log_of_json_lines_an_interruption_is_a_line_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert start_logging(LogSettings("json", "info"))
+
+    def command() -> None:
+        raise KeyboardInterrupt
+
+    assert ended(command, as_json=False, logged=lambda: True) == 130
+    [line] = capsys.readouterr().err.splitlines()
+    assert (json.loads(line)["message"], json.loads(line)["code"]) == ("Interrupted.", "interrupted")
 
 
 def test_a_defect_names_itself_without_a_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +166,7 @@ sys.meta_path.insert(0, Interrupting())
 from metajournal.cli import program
 program()"""
     done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"Interrupted.\n")
 
 
 @pytest.mark.parametrize("words", [[], ["config"]])

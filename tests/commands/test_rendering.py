@@ -16,6 +16,7 @@ from rich.console import RenderableType
 
 from metajournal.commands.search_views import facets_view, without_filters
 from metajournal.commands.trace_views import trace_view
+from metajournal.gateway.templates import visible
 from metajournal.indexer.search.results import Count
 from metajournal.schemas.settings import LogSettings
 from metajournal.terminal import rendering
@@ -37,6 +38,15 @@ def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: py
     assert "\x1b" not in out.getvalue()
     assert "[b]a" in out.getvalue()
     assert ":smile:" in out.getvalue()
+
+
+@pytest.mark.parametrize("unseen", [*"\u00ad\u061c\u200b\u200f\u2060\u2065\u206a\u206f\ufeff\U000e0041\u3164"])
+def test_names_that_differ_in_what_nobody_sees_look_different(unseen: str) -> None:
+    """What the pages make visible, the command line does too."""
+    assert rendering.safe(f"raw/a{unseen}.csv") == f"raw/a\\x{ord(unseen):02x}.csv"
+    assert rendering.named(f"raw/a{unseen}.csv") != rendering.named("raw/a.csv")
+    assert not rendering.is_plain(f"raw/a{unseen}.csv")
+    assert visible(f"a{unseen}b") == f"a⟨U+{ord(unseen):04X}⟩b"
 
 
 def test_a_name_of_several_lines_makes_no_line_of_its_own() -> None:

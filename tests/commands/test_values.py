@@ -127,7 +127,7 @@ def test_changes_states_and_traces_say_where_they_stand() -> None:
                 **place, "logical_timestamp": PLACE.value, "tenant": "default", "type": "t", "aggregate": "dataset:a/b",
                 "entities": ["dataset:a/b"], "actor": None, "append_time": 1, "system_time": 2, "event_time": 3,
                 "unit_id": None, "outcome": "duplicate", "reason": None, "detail": {"x": 1}, "original": str(PLACE),
-                "rows": [], "behind": 0, "index": {"name": "index", "shows": 8, "said": "shown"},
+                "rows": [], "row_counts": {}, "behind": 0, "index": {"name": "index", "shows": 8, "said": "shown"},
             }
         ],
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -76,6 +77,8 @@ def test_the_rows_of_an_event_name_what_may_be_read_alone(server: Served, writte
     assert answer.status == 200
     assert str(OUT) in answer.body.decode()
     assert str(SECRET) not in answer.body.decode()
+    [place] = answer.json["places"]
+    assert place["row_counts"] == Counter(row["table"] for row in place["rows"]), "hidden rows are not counted either"
 
 
 def test_an_event_that_may_stand_where_nobody_has_looked_is_not_said_to_be_none(

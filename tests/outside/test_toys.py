@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,10 @@ def served(has: Beside, lacks: Beside) -> None:
     assert emitted.returncode == 0, emitted.stdout + emitted.stderr
     both = [{"player": "bob", "minutes": 65}, {"player": "ada", "minutes": 30}]
     eventually(lambda: told(has.command("players", "toy:attic/bear", "--json")) == both, 30, "the hour in the lake")
+    hour = re.search(r"\S+\.journal\.toys/\d+/\d+", emitted.stdout)
+    assert hour is not None
+    [place] = told(has.command("why", hour[0], "--json"))["places"]
+    assert place["row_counts"] == {"toy_plays": 1}
     assert has.python(MANY) == [["Accepted"], [["ada", 4]]]
     eventually(lambda: has.python(OF_PLAYER) == [151, ["toy:attic/bear"]], 60, "the derived table has all plays")
     without = lacks.python(WITHOUT_PACKAGE)

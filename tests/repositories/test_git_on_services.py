@@ -54,7 +54,8 @@ def test_a_history_is_imported_over_several_kills_and_is_what_git_has(installati
     for _ in range(3):
         killed_at(installation, git, 20)
     done = said(installation, "repo", "import-git", str(git))
-    assert (done["ok"], done["commits"] + done["had_commits"]) == (True, COMMITS)
+    assert (done["ok"], done["readable"], done["commits"] + done["had_commits"]) == (True, True, COMMITS)
+    assert said(installation, "repo", "ls", NAME, next(iter(done["branches"].values()))["name"] + "@", "--timeout", "5")
     assert 0 < done["had_commits"] < COMMITS
     again = said(installation, "repo", "import-git", str(git))
     assert (again["commits"], again["events"], again["branches"]) == (0, 0, done["branches"])

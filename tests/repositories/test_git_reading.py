@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from metajournal.domains.repositories.git_history import git as git_module
+from metajournal.domains.repositories.git_history import running
 from metajournal.domains.repositories.git_history.known import NOTHING, Present, PresentBranch
 from metajournal.domains.repositories.git_history.objects import Commit, Leaf, Signature, commit_of
 from metajournal.domains.repositories.git_history.reading import History
@@ -47,7 +48,50 @@ def test_a_merge_of_three_is_refused_by_its_name(tmp_path: Path) -> None:
     writer.save(tmp_path, {"main": 3, "side": 1})
     error = refused(tmp_path)
     assert (error.code, error.data["commits"]) == ("octopus-merge", [gits.heads(tmp_path)["main"]])
+    assert error.message.startswith("1 commit has more than two parents: ")
     assert imported(tmp_path, Memory(), names=["side"]).counts.commits == 1
+
+
+def test_the_branches_with_a_merge_of_three_are_named_and_those_without_one(tmp_path: Path) -> None:
+    """Of all of git's branches, also where only one was to be imported."""
+    writer = gits.Writer()
+    sides = [writer.commit({f"{number}": ("100644", "x")}) for number in range(3)]
+    octopus = writer.commit(FILE, sides)
+    above = writer.commit({"z": ("100644", "z")}, [octopus])
+    writer.save(tmp_path, {"main": above, "at-it": octopus, "side": 1, "other": 2})
+    for names in ((), ("main",)):
+        error = refused(tmp_path, *names)
+        assert (error.data["branches"], error.data["importable"]) == (["at-it", "main"], ["other", "side"])
+        assert "Branches of git that contain one: at-it, main. Nothing was sent." in error.message
+        assert error.hint.endswith("by --branch. There are: other, side")
+
+
+def test_where_every_branch_has_a_merge_of_three_none_is_named(tmp_path: Path) -> None:
+    writer = gits.Writer()
+    sides = [writer.commit({f"{number}": ("100644", "x")}) for number in range(3)]
+    writer.save(tmp_path, {"main": writer.commit(FILE, sides)})
+    assert refused(tmp_path).hint.endswith("There are: none")
+
+
+def test_one_path_that_cannot_be_is_one(tmp_path: Path) -> None:
+    writer = gits.Writer()
+    writer.save(tmp_path, {"main": writer.commit({"d/" + "x" * 1024: ("100644", "y")})})
+    assert refused(tmp_path).message.startswith("1 path cannot be in a repository: ")
+
+
+@pytest.mark.parametrize("where", ["_present", "_send"])
+def test_who_interrupts_an_import_learns_that_it_goes_on(
+    line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    runs = GitRuns(tmp_path, monkeypatch)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running.GitImport, where, interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        runs.run(line)
+    assert caught.value.__notes__ == ["Run it again: it goes on where it was."]
 
 
 def test_paths_that_no_repository_can_have_are_refused_all_at_once_or_left_out(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tests.repositories.staying import committed, entry
 
 PLACE = Position("any.prefix.journal.repositories", 0, 7)
 MAIN = "branch:r1/main"
+DEV = "branch:r1/dev"
 REFUSED: dict[str, tuple[type[RejectedError], Any]] = {
     "unknown-entity": (NotThereError, {"entity": MAIN}),
     "exists": (AlreadyThereError, {"entity": MAIN}),
@@ -64,6 +65,27 @@ def test_a_receipts_outcome_raises_the_class_of_its_reason_with_its_data(reason:
         assert exit_code(error) == PROBLEM
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), again.reason, str(again)) == (kind, reason, str(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (DirtyBranchError(MAIN, 1, 1), f"On {MAIN} 1 path is staged, in 1 event."),
+        (DirtyBranchError(MAIN, 2, 1_000), f"On {MAIN} 1,000 paths are staged, in 2 events."),
+        (NothingToMergeError(DEV, MAIN, "ab" * 32, "cd" * 32),
+         f"{MAIN} already contains all commits of {DEV}, which is at abababababab."),
+        (NothingToMergeError(DEV, MAIN, position=PLACE), f"{MAIN} already contains all commits of {DEV}."),
+        (NothingToMergeError(DEV, MAIN), f"{DEV} has no commit that could be merged into {MAIN}."),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_it_of_one_and_of_many(error: RejectedError, message: str) -> None:
+    assert error.message == message
+
+
+@pytest.mark.parametrize("hint", [NotThereError.HINT, next_step("unknown-entity", PLACE.topic)])
+def test_the_next_step_where_something_is_not_there_fits_a_deletion_too(hint: str) -> None:
+    assert "`metajournal repo list`" in hint
+    assert hint.endswith("must be created first, and need not be deleted.")
 
 
 def test_every_reason_of_the_domain_is_looked_at_here() -> None:

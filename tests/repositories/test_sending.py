@@ -100,6 +100,39 @@ def test_an_entry_that_no_event_takes_is_refused_before_the_first_is_sent() -> N
     assert (streamed.value.data["sent"], len(journal.events)) == (1_500, 2)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "faults"),
+    [
+        ({"colour": 1}, ["entries[1]: has no field 'colour'; its fields are path, size, "]),
+        ({"size": "3"}, ["entries[1].size: must be a whole number of bytes, not '3'"]),
+        ({"checksum": ...}, ["entries[1].checksum: is missing"]),
+        ({"address": ...}, ["entries[1].address: give either address or blocks"]),
+        ({"path": ..., "size": ...}, ["entries[1].path: is missing", "entries[1].size: is missing"]),
+        (
+            {"colour": 1, 2: 3, "size": "3", "checksum": ..., "path": ""},
+            ["entries[1]: has no field 'colour', 2; its", "entries[1].checksum: is missing",
+             "entries[1].path: must not be empty", "entries[1].size: must be a whole number"],
+        ),
+        (dict.fromkeys(range(12), 1), ["entries[1]: has no field 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …; its fields are"]),
+        ({"colour": 1, "blocks": [["b", 1, "c"]], "address": ...}, ["entries[1]: has no field 'colour'"]),
+        ({"blocks": 7, "address": ..., "checksum": ...},
+         ["entries[1].checksum: is missing", "entries[1].blocks: must be a list of blocks"]),
+    ],
+)  # fmt: skip
+def test_of_a_mapping_that_is_no_entry_each_field_that_is_wrong_is_named(
+    wrong: dict[Any, Any], faults: list[str]
+) -> None:
+    """Three dots stand for a field that is left out."""
+    given = {key: value for key, value in {**entry(1), **wrong}.items() if value is not ...}
+    journal = Taking()
+    with pytest.raises(InvalidEventError) as refused:
+        repository(journal).branch("main").write([entry(0), given])
+    told = [str(fault) for fault in refused.value.faults]
+    assert len(told) == len(faults), told
+    assert all(one.startswith(fault) for one, fault in zip(told, faults, strict=True)), told
+    assert journal.events == []
+
+
 def test_a_line_that_no_event_takes_is_refused_before_anything_is_connected_to(tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text(f"{json.dumps(entry(1))}\n{json.dumps(GIANT)}\n")

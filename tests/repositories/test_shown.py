@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,6 +75,14 @@ def test_the_list_of_unused_addresses_has_exactly_these_on_its_lines(capsys: pyt
     out, err = capsys.readouterr()
     assert [json.loads(line)["address"] for line in out.split("\n")[:-1]] == [*HOSTILE, *PLAIN]
     assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "commits", "line"),
+    [(1, 1, "l1  1 path  named by 1 reachable commit"), (2, 0, "l1  2 paths  named by 0 reachable commits")],
+)
+def test_a_layer_of_one_path_that_one_commit_names_has_one(rows: int, commits: int, line: str) -> None:
+    assert garbage_commands._line("layers", SimpleNamespace(layer="l1", rows=rows, commits=commits)) == line
 
 
 def test_an_address_that_the_output_cannot_encode_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def test_an_exception_in_the_block_merges_nothing(repo: Repository) -> None:
 
     with pytest.raises(ZeroDivisionError) as failure:
         interrupted()
-    assert failure.value.__notes__ == ["  Nothing was merged into main."]
+    assert failure.value.__notes__ == ["  Nothing was merged into main at the end of the block."]
     assert (transaction.merged, repo.branch("main").info().head, left(repo)) == (None, first, [])
     with pytest.raises(InputError, match="several events, so expected cannot be given"):
         repo.transaction("main", expected=3)

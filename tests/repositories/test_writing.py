@@ -12,6 +12,7 @@ from metajournal import Journal, RejectedError
 from metajournal.domains.repositories.client import Repository
 from metajournal.domains.repositories.errors import (
     DirtyBranchError,
+    InvalidQuestionError,
     MergeConflictError,
     NothingStagedError,
     NothingToMergeError,
@@ -19,6 +20,7 @@ from metajournal.domains.repositories.errors import (
     StaleStagingError,
     UnrelatedHistoriesError,
 )
+from metajournal.domains.repositories.events import RepositoryCreated
 from metajournal.domains.repositories.rows import content_of
 from metajournal.schemas.errors import InputError, InvalidEventError, NotYetVisibleError, UnknownEntityError
 from tests.consumers.stream import BrokerStream
@@ -106,6 +108,67 @@ def test_a_merge_is_sent_only_where_nothing_speaks_against_it(repo: Repository) 
         other.merge_into("main")
     assert empty.value.source_head == ""
     assert main.merge_into("other").parents == (resolved.id,)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"strategy": "ours"}, "strategy: must be one of none, source-wins, dest-wins, not 'ours'"),
+        ({"staged": "x"}, "staged: must be refuse or resolve, not 'x'"),
+        ({"destination_head": "abc"}, "destination_head: must be a commit's id"),
+        ({"source_head": 0}, "source_head: must be a commit's id"),
+        ({"staging_digest": "x"}, "staging_digest: must be 32 hexadecimal digits"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"destination": "dev"}, "source: must be another branch than the destination"),
+        ({"tenant": "No One"}, "tenant: must match"),
+    ],
+)
+def test_a_merge_that_cannot_be_is_refused_before_anything_is_read(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], fault: str
+) -> None:
+    """Also where the destination contains the source, or there is no such branch."""
+    monkeypatch.setattr(Repository, "branch_info", lambda *_, **__: pytest.fail("it is read"))
+    with pytest.raises(InvalidEventError) as refused:
+        repo.branch("dev").merge_into(**{"destination": "main", "staged": "resolve", **wrong})
+    assert fault in refused.value.message
+
+
+def test_a_branch_of_another_repository_is_no_destination(journal: Journal, repo: Repository) -> None:
+    with pytest.raises(InvalidEventError, match="must be a branch of repo:others, as the destination is"):
+        repo.branch("main").merge_into(journal.repositories["others"].branch("main"))
+
+
+@pytest.mark.parametrize("tenant", [5, "", "No One", ["default"]])
+def test_a_question_of_a_tenant_that_cannot_be_is_refused_as_an_event_is(
+    journal: Journal, repo: Repository, tenant: Any
+) -> None:
+    with pytest.raises(InvalidEventError) as refused:
+        journal.emit(RepositoryCreated("repo:new", "main", "s3://b"), tenant=tenant)
+    asking: list[Callable[[], Any]] = [
+        lambda: repo.info(tenant=tenant), lambda: repo.get("main", "a", tenant=tenant),
+        lambda: repo.list("main", tenant=tenant), lambda: repo.branch("main").info(tenant=tenant),
+        lambda: repo.gc_plan(tenant=tenant), lambda: journal.repositories.list(tenant=tenant),
+    ]  # fmt: skip
+    for ask in asking:
+        with pytest.raises(InvalidQuestionError) as caught:
+            ask()
+        assert caught.value.faults == refused.value.faults
+        assert caught.value.message.startswith("The question is not valid: tenant: must match ")
+
+
+def test_repositories_are_gone_through_by_name(journal: Journal, repo: Repository, stream: BrokerStream) -> None:
+    stream.fold()
+    assert list(journal.repositories) == [info.name for info in journal.repositories.list()] == ["lake", "others"]
+    assert "lake" in journal.repositories
+    assert "none" not in journal.repositories
+
+
+def test_an_empty_delimiter_is_refused_with_what_lists_everything(repo: Repository) -> None:
+    for ask in (repo.list, lambda *given, **named: next(repo.list_all(*given, **named))):
+        with pytest.raises(InputError) as refused:
+            ask("main", delimiter="")
+        assert (refused.value.code, refused.value.message) == ("bad-delimiter", "delimiter must not be empty.")
+        assert refused.value.hint.startswith("To list everything, leave it out (None; -r on the command line).")
 
 
 def test_conflicts_and_unrelated_histories_are_refused_with_what_to_act_on(

@@ -229,7 +229,7 @@ def test_a_home_cannot_slip_modules_under_what_is_started_in_it(tmp_path: Path) 
 
 
 def test_derived_tables_that_do_not_go_on_are_told_with_place_reason_and_next_step(tmp_path: Path) -> None:
-    told = {"name": "writes", "tables": ["writes"], "marks": {}, "complete": False}
+    told = {"name": "writes", "tables": ["writes"], "marks": {}, "complete": False, "lacking": 1_234}
     fault = {"why": "ValueError: no", "mend": "Start again.", "place": "t/0", "start": 5, "end": 9}
     drawn = {}
     for name, one in {"behind": told, "failed": told | fault, "fine": told | {"complete": True}}.items():
@@ -242,7 +242,7 @@ def test_derived_tables_that_do_not_go_on_are_told_with_place_reason_and_next_st
         console.print(status_view(shown))
         drawn[name] = console.file.getvalue()  # type: ignore[attr-defined]
     assert "derived tables" not in drawn["fine"]
-    assert "behind" in drawn["behind"]
+    assert "1,234 positions behind" in drawn["behind"]
     assert all(text in drawn["failed"] for text in ("t/0, positions 5 to 9", "ValueError: no. Start again."))
 
 

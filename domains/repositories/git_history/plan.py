@@ -79,6 +79,19 @@ def octopuses(graph: Sequence[Node]) -> list[Node]:
     return [node for node in graph if len(node.parents) > 2]
 
 
+def with_octopuses(graph: Sequence[Node]) -> set[str]:
+    """The commits that have one of more than two parents in their history, themselves included.
+
+    Args:
+        graph: commits, each after its parents.
+    """
+    found: set[str] = set()
+    for node in graph:
+        if len(node.parents) > 2 or not found.isdisjoint(node.parents):
+            found.add(node.id)
+    return found
+
+
 def lines_of(graph: Sequence[Node], tips: Mapping[str, str]) -> dict[str, str]:
     """The branch on which each commit is made.
 

@@ -35,6 +35,7 @@ Tell = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and of how much."""
 CHECKING: Final = "checking"
 IMPORTING: Final = "importing"
+_AGAIN: Final = "Run it again: it goes on where it was."
 
 
 def chosen(history: History, names: Sequence[str] = ()) -> dict[str, str]:
@@ -169,12 +170,21 @@ class GitImport:
     def run(self) -> Imported:
         """Do it all.
 
+        Who interrupts it gets a note with the exception: run again, it goes on where it was.
+
         Raises:
             InputError: as `Survey`; nothing was sent.
             RejectedError: something else changed the repository meanwhile; what was staged is dropped where that can
                 be done, and the error says so.
             NotYetVisibleError, OutcomeUnknownError, KafkaUnavailableError: as `emit` and `Receipt.outcome`.
         """
+        try:
+            return self._run()
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(_AGAIN)
+            raise
+
+    def _run(self) -> Imported:
         present = self._present()
         todo = self._survey.todo(present)
         sink = JournalSink(self._journal, self._urn, self._actor, self._timeout_s)

@@ -6,10 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ....schemas.errors import InputError
+from ....schemas.wording import many
 from ..rules import MAX_MEMBERS
 from .known import KnownCommits, Present, known_of
 from .objects import Leaf, Node
-from .plan import WORKING, BranchGone, BranchMade, CommitMade, MergeMade, Step, names_of, octopuses, plan
+from .plan import (
+    WORKING,
+    BranchGone,
+    BranchMade,
+    CommitMade,
+    MergeMade,
+    Step,
+    names_of,
+    octopuses,
+    plan,
+    with_octopuses,
+)
 from .reading import History
 from .telling import git_path_fault
 
@@ -70,7 +82,7 @@ class Survey:
         tell: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self.graph = [*history.graph(dict.fromkeys(branches.values()))]
-        _check_octopuses(self.graph)
+        _check_octopuses(self.graph, history)
         self.names = names_of([*branches])
         self.tips = {self.names[name]: commit for name, commit in branches.items()}
         self.omitted: dict[str, str] = {}
@@ -156,17 +168,37 @@ def _lacking(blob: str, path: str, commit: str) -> InputError:
     )
 
 
-def _check_octopuses(graph: Sequence[Node]) -> None:
-    """Raises: InputError: a commit has more than two parents."""
+def _check_octopuses(graph: Sequence[Node], history: History) -> None:
+    """Raises: InputError: a commit has more than two parents; it tells which of all of git's branches have one."""
     found = octopuses(graph)
     if found:
-        shown = ", ".join(node.id[:12] for node in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        having, others = _by_octopuses(history)
+        have = "has" if len(found) == 1 else "have"
         raise InputError(
-            f"{len(found):,} commits have more than two parents: {shown}. Nothing was sent.",
+            f"{many(len(found), 'commit')} {have} more than two parents: {_listed([node.id[:12] for node in found])}. "
+            f"Branches of git that contain one: {_listed(having)}. Nothing was sent.",
             code="octopus-merge",
-            hint="A repository's merges have two parents: import branches that do not contain them (--branch).",
+            hint="A repository's merges have two parents: import branches that contain no such commit, by --branch. "
+            f"There are: {_listed(others)}",
             commits=[node.id for node in found[:_NAMED]],
+            branches=having[:_NAMED],
+            importable=others[:_NAMED],
         )
+
+
+def _by_octopuses(history: History) -> tuple[list[str], list[str]]:
+    """The branches of git that contain a commit of more than two parents, and those that do not."""
+    found = history.branches()
+    tips = dict(zip(found, history.peeled([*found.values()]), strict=True))
+    at_commits = {name: commit for name, commit in sorted(tips.items()) if commit is not None}
+    tainted = with_octopuses([*history.graph(dict.fromkeys(at_commits.values()))])
+    having = [name for name, commit in at_commits.items() if commit in tainted]
+    return having, [name for name, commit in at_commits.items() if commit not in tainted]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of some names."""
+    return (", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")) or "none"
 
 
 def _heads(present: Present, known: KnownCommits, tips: Mapping[str, str]) -> dict[str, str | None]:
@@ -212,7 +244,7 @@ def _bad_paths(bad: Mapping[str, str]) -> InputError:
     shown = "; ".join(f"{path!a:.80} {why}" for path, why in [*bad.items()][:_SHOWN])
     more = f"; and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
     return InputError(
-        f"{len(bad):,} paths cannot be in a repository: {shown}{more}. Nothing was sent.",
+        f"{many(len(bad), 'path')} cannot be in a repository: {shown}{more}. Nothing was sent.",
         code="bad-paths",
         hint="Leave them out: --omit-paths.",
         paths=[ascii(path) for path in [*bad][:_NAMED]],
