@@ -433,7 +433,7 @@ def _note_left_out(branch: str, wanted: Sequence[str], there: Sequence[str]) -> 
     for path in left[:_MOST_NAMED]:
         note(safe(f"{branch} has nothing at {path}: left out."))
     if len(left) > _MOST_NAMED:
-        note(f"{many(len(left) - _MOST_NAMED, 'other path')} were left out, too.")
+        note(f"Left out, too: {many(len(left) - _MOST_NAMED, 'other path')}.")
 
 
 def _entries(file: str) -> Iterator[tuple[int, Any]]:

@@ -47,7 +47,7 @@ def test_each_path_that_is_left_out_is_named_and_many_are_counted(capsys: pytest
         "has nothing at b\\x1b: left out.", "has nothing at c: left out.",
     ]  # fmt: skip
     _note_left_out("main", [f"p{number}" for number in range(25)], ["p0"])
-    assert capsys.readouterr().err.splitlines()[-1].endswith("14 other paths were left out, too.")
+    assert capsys.readouterr().err.splitlines()[-1].endswith("Left out, too: 14 other paths.")
     _note_left_out("main", ["a"], [])
     assert capsys.readouterr().err.endswith("main has nothing there, so nothing was staged.\n")
     _note_left_out("main", ["a"], ["a"])
