@@ -18,8 +18,7 @@ import pyarrow as pa
 from ..lake import scan
 from ..lake.views.table import Readable, TableView, frozen
 from ..schemas.encoding.cursor import Numbers
-from .hashes import Hashes
-from .snapshot import hashes_of_rows
+from .hashes import Hashes, hashes_of_rows
 
 _BATCH_ROWS: Final = 100_000
 

@@ -21,7 +21,7 @@ from ..lake.entities import row_from_dict
 from ..lake.table import PartitionKey
 from ..lake.views.table import Readable, frozen
 from ..rules.entity import EntityRow
-from ..schemas.encoding.cursor import Numbers
+from .hashes import hashes_of_rows
 
 _HISTORY = 4
 """Most rows of the whole history for each row that may be kept: reading it must stay a matter of a second."""
@@ -84,14 +84,3 @@ class Snapshot:
         taken = self._rows.take(pa.array(places, pa.int64()))
         dicts: list[dict[str, Any]] = taken.to_pylist(maps_as_pydicts="strict")
         return dicts
-
-
-def hashes_of_rows(rows: pa.Table) -> Numbers:
-    """64-bit hashes of rows: the same for the same values of the same types as long as this process lives."""
-    import polars as pl  # 16 MiB and four threads, which a process that follows single entities does without
-
-    columns = {
-        name: pl.Series(pl.from_arrow(column)) for name, column in zip(rows.column_names, rows.columns, strict=True)
-    }
-    hashes: Numbers = pl.DataFrame(columns).hash_rows(seed=0).to_numpy()
-    return hashes

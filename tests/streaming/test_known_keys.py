@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from metajournal.domains.lineage.rows import RelationKey, RelationRow
 from metajournal.fold import known_keys, prior
 from metajournal.fold.folded import Folded, KeyOfFact
+from metajournal.fold.hashes import hashes_of_rows
 from metajournal.fold.known_keys import KnownKeys
 from metajournal.fold.prior import PriorRows
 from metajournal.fold.records import Place
-from metajournal.fold.snapshot import hashes_of_rows
 from metajournal.lake.declared import made_arrow
 from metajournal.lake.lookup import newest_rows_below
 from metajournal.lake.tables import Lake, Reached

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.fold import snapshot as snapshots
+from metajournal.fold.hashes import hashes_of_rows
 from metajournal.fold.prior import PriorRows
 from metajournal.fold.snapshot import Snapshot
 from metajournal.lake.tables import Lake
@@ -52,7 +53,7 @@ def test_rows_of_a_partition_without_a_mark_are_not_seen(tmp_path: Path) -> None
 
 
 def test_keys_that_share_a_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = snapshots.hashes_of_rows
+    real = hashes_of_rows
     monkeypatch.setattr(snapshots, "hashes_of_rows", lambda rows: real(rows) * 0)
     lake = lake_at(tmp_path)
     append(lake, [row(1), row(2)])
