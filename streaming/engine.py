@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -109,9 +110,9 @@ class Engine:
                         hint="Finish that batch with the version that started it, then upgrade.",
                     )
 
-    def count(self, ends: Mapping[PartitionKey, int]) -> int:
-        """Offsets between the marks and the planned ends: an upper bound of a batch's events."""
-        return sum(end - offset_of(self.marks[key]) for key, end in ends.items() if key in self.marks)
+    def counts(self, ends: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+        """Offsets between the marks and the planned ends of each partition: an upper bound of a batch's events."""
+        return {key: end - offset_of(self.marks[key]) for key, end in ends.items() if key in self.marks}
 
     def run(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Report:
         """Fold one batch.
@@ -130,7 +131,7 @@ class Engine:
             for piece, upto in self._pieces(rows, limits)
         ]
         self.enter_epochs()
-        return reports[0] if len(reports) == 1 else joined(reports)
+        return replace(reports[0] if len(reports) == 1 else joined(reports), size_bytes=table.nbytes)
 
     def _by_epoch(
         self, table: pa.Table, ends: Mapping[PartitionKey, int]

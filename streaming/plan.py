@@ -156,7 +156,7 @@ class Plan:
         written: those that the tasks write files for.
         targets: number of partitions of every topic that is published to.
         staging: where records wait to be published; None: nothing is.
-        kafka: where a rebuild reads the records; None: in the journal table.
+        kafka: where the tasks read the records; None: they are given them, a rebuild has them from the journal table.
         rules: digests of the domains whose events the tasks may meet, as the driver has them.
         kill: process to end, and the point of publishing at which, for crash tests.
         outside: the domains from outside that the journal serves; a task takes them in.
@@ -189,6 +189,7 @@ class Part:
         end: positions below it are judged; lower than planned where an unknown schema stands there.
         stopped_by: fingerprint of that schema.
         files: new files by table.
+        size_bytes: of the records, as Arrow has them.
         staged: whether there are records to publish.
         oldest_ms: append time of the oldest record, milliseconds UTC.
         seconds: processor time of each step, and "wait", the time until the records were there.
@@ -201,6 +202,7 @@ class Part:
     system_time: int
     stopped_by: int | None = None
     files: dict[str, list[DataFile]] = field(default_factory=dict)
+    size_bytes: int = 0
     staged: bool = False
     verdicts: Counter[str] = field(default_factory=Counter)
     rows: int = 0

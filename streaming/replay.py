@@ -22,8 +22,14 @@ from ..schemas.positions import MAX_OFFSET, epoch_of, offset_of, position
 from ..schemas.settings import Settings
 
 PartitionKey = tuple[str, int]
-_CONSUMED, _PATIENCE_S = 10_000, 60
+
+_FIRST_CONSUMED, _MOST_CONSUMED, _CONSUMED_BYTES = 20, 10_000, 4 * 1024 * 1024
+"""Messages of the first call, and the most of any: a call waits for as many as it asks for."""
+_CONSUMING_S, _PATIENCE_S = 0.1, 60
 _FIRST_STEP, _SLICE_BYTES = 1_000, 128 * 1024 * 1024
+_CONSUMED_SLICE_BYTES = 8 * 1024 * 1024  # what comes next is fetched meanwhile
+_READING: Final = {"enable.partition.eof": True, "fetch.message.max.bytes": 8 * 1024 * 1024}
+"""Fetched ahead is little: memory that nobody has touched yet costs more than waiting for what comes next."""
 _DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG})
 """Errors of a batch of records that is not as it was written; Kafka's client repeats them without end, or goes on
 behind the batch."""
@@ -31,6 +37,10 @@ _COLUMNS = f"""
     topic, journal_partition as "partition", logical_timestamp & {MAX_OFFSET} as "offset", append_time as "timestamp",
     "key", event_payload as "value", headers, outcome
 """
+
+
+class UnreadRangeError(StreamError):
+    """The journal topic does not give a range of records."""
 
 
 def journal_slices(
@@ -74,17 +84,17 @@ def kafka_slices(
         earlier: epochs that were restored into the topic; a slice ends where one does.
     Raises:
         KafkaUnavailableError: the broker gave nothing for a minute, or refuses.
-        StreamError: the topic does not hold that range any more, or records of it are damaged.
+        UnreadRangeError: the topic does not hold that range any more, or records of it are damaged.
     """
     errors = ErrorLog()
-    consumer = make_consumer(settings, errors, role="rebuild", **{"enable.partition.eof": True})
+    consumer = make_consumer(settings, errors, role="rebuild", **_READING)
     place = TopicPartition(*key, offset_of(start))
     try:
         consumer.assign([place])
         messages: list[Message] = []
-        size, heard = 0, time.monotonic()
-        while offset_of(start) < offset_of(end) and _position(consumer, place) < offset_of(end):
-            consumed = consumer.consume(_CONSUMED, timeout=1.0)
+        size, heard, count = 0, time.monotonic(), _FIRST_CONSUMED
+        while offset_of(start) < offset_of(end) and (reached := _position(consumer, place)) < offset_of(end):
+            consumed = consumer.consume(min(count, offset_of(end) - reached), timeout=_CONSUMING_S)
             heard = time.monotonic() if consumed else heard
             if time.monotonic() - heard > _PATIENCE_S:
                 raise KafkaUnavailableError(f"Kafka gave no record of {key[0]}/{key[1]} for {_PATIENCE_S} s.")
@@ -94,8 +104,11 @@ def kafka_slices(
                 if message is not None and (message.offset() or 0) < offset_of(end)
             ]
             messages += taken
-            size += sum(len(message.value() or b"") for message in taken)
-            if len(messages) >= records or size >= _SLICE_BYTES:
+            taken_bytes = sum(len(message.value() or b"") for message in taken)
+            size += taken_bytes
+            if taken:
+                count = max(1, min(_MOST_CONSUMED, len(taken) * _CONSUMED_BYTES // max(1, taken_bytes)))
+            if len(messages) >= records or size >= _CONSUMED_SLICE_BYTES:
                 yield from _in_epochs(messages, key[1], epoch_of(end), earlier)
                 messages, size = [], 0
         yield from _in_epochs(messages, key[1], epoch_of(end), earlier)
@@ -137,13 +150,13 @@ def _checked(message: Message) -> Message | None:
     if error is None:
         return message
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        raise StreamError(
+        raise UnreadRangeError(
             f"{message.topic()}/{message.partition()} does not contain the range that must be folded again.",
             code="journal-lost-records",
             hint="The topic lost records: rebuild from the journal table (--from journal), which contains them.",
         )
     if error.code() in _DAMAGED:
-        raise StreamError(
+        raise UnreadRangeError(
             f"{message.topic()}/{message.partition()} has damaged records, which cannot be folded again: "
             f"{error.str()}.",
             code="journal-records-damaged",

@@ -17,6 +17,7 @@ class Report:
     Attributes:
         verdicts: number of events by outcome.
         oldest_ms: append time of its oldest record, milliseconds UTC; None for an empty batch.
+        size_bytes: of its records, as Arrow has them.
         seconds: time of each step, by name; "task ..." are sums over the wide way's tasks, of processor time.
     """
 
@@ -25,6 +26,7 @@ class Report:
     rows: int
     published: int
     oldest_ms: int | None
+    size_bytes: int
     seconds: Mapping[str, float]
 
     @property
@@ -41,10 +43,10 @@ def joined(reports: Sequence[Report]) -> Report:
         verdicts.update(report.verdicts)
         seconds.update(report.seconds)
     oldest = min((report.oldest_ms for report in reports if report.oldest_ms is not None), default=None)
-    events, rows, published = (
-        sum(getattr(report, name) for report in reports) for name in ("events", "rows", "published")
+    events, rows, published, size_bytes = (
+        sum(getattr(report, name) for report in reports) for name in ("events", "rows", "published", "size_bytes")
     )
-    return Report(events, verdicts, rows, published, oldest, seconds)
+    return Report(events, verdicts, rows, published, oldest, size_bytes, seconds)
 
 
 def report_of(parts: Sequence[Part], published: int, seconds: Mapping[str, float]) -> Report:
@@ -54,7 +56,8 @@ def report_of(parts: Sequence[Part], published: int, seconds: Mapping[str, float
     rows = sum(part.rows for part in parts)
     steps = sorted({step for part in parts for step in part.seconds})
     within = {f"task {step}": sum(part.seconds.get(step, 0.0) for part in parts) for step in steps}
-    return Report(verdicts.total(), verdicts, rows, published, oldest, {**seconds, **within})
+    size_bytes = sum(part.size_bytes for part in parts)
+    return Report(verdicts.total(), verdicts, rows, published, oldest, size_bytes, {**seconds, **within})
 
 
 class Laps:

@@ -47,6 +47,7 @@ from .engine import Engine, PartitionKey
 from .plan import brought_by
 from .publish import Publisher, watermarks
 from .report import Report
+from .sizes import EVENT_BYTES, Sizes, size_of
 from .spark import options
 from .spark.failures import (
     SPARK_GONE,
@@ -71,7 +72,6 @@ _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _QUIET_S = 1.0
 _TIDIED = 0.1  # of a batch's own time
 _TIDY_AGAIN_S = 30.0
-_EVENT_BYTES = 400  # of a usual event; the first ones that record files in bulk are known as large by their bytes only
 
 
 class Stream:
@@ -108,8 +108,7 @@ class Stream:
         self._folded_at = 0.0
         self._tidy_at = 0.0
         self._most_events = settings.stream.max_events_per_batch
-        self._rows_per_event = 1.0
-        """Of the batch before, at least one: a few hundred events that record files in bulk are a large batch too."""
+        self._sizes = Sizes(settings)
 
     def stop(self) -> None:
         """End after the batch that is being folded."""
@@ -355,28 +354,36 @@ class Stream:
                 started = time.monotonic()
                 self._status.folding()
                 ends = planned_ends(self._checkpoint, batch_id)
-                wide_events = self._settings.stream.wide_events
-                received_s, table = 0.0, None
-                short = self._engine.in_restored or self._engine.count(ends) * self._rows_per_event < wide_events
-                if short:
-                    table = frame.toArrow()
-                    received_s = time.monotonic() - started
-                    self._status.folding(_oldest_ms(table))
-                wide = table is None or table.nbytes >= wide_events * _EVENT_BYTES
-                if table is None or (wide and not self._engine.in_restored):
-                    report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
-                else:
-                    report = self._engine.run(table, ends)
+                report, received_s = self._folded(self._engine, frame, ends, started)
+                self._sizes.learn(report)
                 self._done(self._engine, ends, report, received_s)
             except BaseException as error:
                 self._failure = error
                 raise
 
+    def _folded(
+        self, engine: Engine, frame: DataFrame, ends: Mapping[PartitionKey, int], started: float
+    ) -> tuple[Report, float]:
+        """Fold a batch, here or by tasks; gives also the seconds until its records were here.
+
+        Args:
+            started: when the batch began, monotonic seconds.
+        """
+        wide_events, received_s = self._settings.stream.wide_events, 0.0
+        size = self._sizes.of(engine.counts(ends), engine.starting_offsets())
+        if engine.in_restored or size.weight < wide_events:
+            table = frame.toArrow()
+            received_s = time.monotonic() - started
+            self._status.folding(_oldest_ms(table))
+            if engine.in_restored or table.nbytes < wide_events * EVENT_BYTES:
+                return engine.run(table, ends), received_s
+            size = size_of(table)
+            del table
+        return engine.run_wide(SparkTasks(frame, self._settings, read_themselves=size.is_of_large), ends), received_s
+
     def _done(self, engine: Engine, ends: Mapping[PartitionKey, int], report: Report, received_s: float) -> None:
         now = time.monotonic()
         self._folded_at = now
-        if report.events:
-            self._rows_per_event = max(1.0, report.rows / report.events)
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
         self._tidy(engine, _TIDIED * report.took_s)

@@ -198,7 +198,7 @@ def test_metrics_that_cannot_be_written_do_not_end_a_batch(
     file = StreamFile(str(tmp_path / "home"), "stream", metrics.format(folder=tmp_path))
     file.say("running", "")
     for _ in range(3):
-        file.batch(MARKS, Report(1, {"accepted": 1}, 1, 3, 1, {}), 0.1)
+        file.batch(MARKS, Report(1, {"accepted": 1}, 1, 3, 1, 400, {}), 0.1)
     file.close()
     assert json.loads((tmp_path / "home" / "stream.json").read_text())["verdicts"] == {"accepted": 3}
     assert [line.startswith(metrics.format(folder=tmp_path)) for line in caplog.messages] == [True]

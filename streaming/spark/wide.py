@@ -1,15 +1,19 @@
 """The wide way's tasks on Spark: one for each journal partition, without a shuffle.
 
 `mapInArrow` runs over the Kafka source's own partitions, each of which is one journal partition's range; an aggregate
-never leaves its partition, so no task needs another's rows. What a task does stands in `tasks.py`; when its files
-count is the driver's matter.
+never leaves its partition, so no task needs another's rows. Where records are large, each task reads its range from
+Kafka itself: what the source plans is the same, and the records do not pass through Spark's memory. What a task does
+stands in `tasks.py`; when its files count is the driver's matter.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +24,14 @@ from ...schemas.errors import DamagedTableError, DomainError
 from ...schemas.settings import Settings
 from ..memory import without_collector
 from ..parts import publish_part
-from ..plan import Part, Plan, Published, WorkerRulesError
+from ..plan import Part, PartitionKey, Plan, Published, WorkerRulesError
 from ..publish import BulkPublisher
+from ..replay import UnreadRangeError
 from ..tasks import fold_batch, refold
 
+_log = logging.getLogger("metajournal.stream")
 _RESULT = "result binary"
-_FINAL = (DamagedTableError, DomainError, WorkerRulesError)
+_FINAL = (DamagedTableError, DomainError, UnreadRangeError, WorkerRulesError)
 
 
 class SparkTasks:
@@ -34,14 +40,21 @@ class SparkTasks:
     Args:
         frame: the batch, columns as `records.SOURCE`.
         settings: how the tasks reach Kafka.
+        read_themselves: the tasks read the records from Kafka; otherwise Spark's source does.
     """
 
-    def __init__(self, frame: DataFrame, settings: Settings) -> None:
+    def __init__(self, frame: DataFrame, settings: Settings, *, read_themselves: bool = False) -> None:
         self._frame = frame
         self._settings = settings
+        self._read_themselves = read_themselves
 
     def fold(self, plan: Plan) -> list[Part]:
         """Fold every partition that has records."""
+        if self._read_themselves:
+            try:
+                return _read_and_folded(self._frame.sparkSession, replace(plan, kafka=self._settings))
+            except UnreadRangeError as error:  # Spark's source reads it, or says in its own words why not
+                _log.warning("%s Spark's Kafka source reads that batch.", error.message)
         return _collected(self._frame, _folding(plan))
 
     def publish(self, plan: Plan, parts: Sequence[Part]) -> list[Published]:
@@ -59,13 +72,7 @@ class SparkRefold:
 
     def refold(self, plan: Plan) -> list[Part]:
         """Fold every partition of a plan, each by one task."""
-        keys = list(plan.tasks)
-
-        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
-            for number in [number for batch in batches for number in batch["id"].to_pylist()]:
-                yield refold(plan, keys[number])
-
-        return _collected(self._session.range(0, len(keys), 1, len(keys)), work)
+        return _refolded(self._session, plan, [[key] for key in plan.tasks])
 
     def beside(self, compute: Callable[[Given], Result], given: Given) -> Pending[Result]:
         """At once: to bring it to an executor costs more than to compute it."""
@@ -81,6 +88,7 @@ def _collected(frame: DataFrame, work: _Work) -> list[Any]:
     Raises:
         DamagedTableError: a task has met a damaged file of the lake.
         DomainError: a task's machine lacks the package of a domain, or has another one.
+        UnreadRangeError: a task could not read its range from Kafka.
         WorkerRulesError: a worker has other rules than the driver.
     """
 
@@ -96,6 +104,32 @@ def _collected(frame: DataFrame, work: _Work) -> list[Any]:
     if failure is not None:
         raise failure
     return results
+
+
+def _read_and_folded(session: SparkSession, plan: Plan) -> list[Part]:
+    """On one machine no more tasks at once than it has processors, each of which folds several partitions.
+
+    A task writes while it folds. Memory that one has touched serves its next partition, and costs less than new one.
+    """
+    sizes = {key: task.end - task.start for key, task in plan.tasks.items()}
+    largest_first = sorted(sizes, key=lambda key: -sizes[key])
+    is_local = (session.sparkContext.master or "").startswith("local")
+    count = min(len(sizes), os.cpu_count() or 1) if is_local else len(sizes)
+    return _refolded(session, plan, [largest_first[number::count] for number in range(count)])
+
+
+def _refolded(session: SparkSession, plan: Plan, shares: Sequence[Sequence[PartitionKey]]) -> list[Part]:
+    """Fold partitions whose records the tasks read themselves.
+
+    Args:
+        shares: the partitions of each task.
+    """
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+        for number in [number for batch in batches for number in batch["id"].to_pylist()]:
+            yield from (refold(plan, key) for key in shares[number])
+
+    return _collected(session.range(0, len(shares), 1, len(shares)), work)
 
 
 def _folding(plan: Plan) -> _Work:

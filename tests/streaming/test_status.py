@@ -43,7 +43,7 @@ def freshness(home: Path) -> float | None:
 
 
 def report(oldest_s: float) -> Report:
-    return Report(1, {"accepted": 1}, 1, 3, int(oldest_s * 1000), {})
+    return Report(1, {"accepted": 1}, 1, 3, int(oldest_s * 1000), 400, {})
 
 
 def test_the_lake_is_behind_by_the_batch_in_hand_and_not_by_the_quiet_before_it(tmp_path: Path, clock: Clock) -> None:

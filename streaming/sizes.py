@@ -1,0 +1,107 @@
+"""How large a batch is, before its records are received: which of the ways folds it follows from that alone.
+
+The batch before it tells, and of the first one of a run a look at the topics. All of it is an estimate that costs or
+saves time; what a batch gives does not depend on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from ..producers.kafka import ErrorLog, make_consumer
+from ..schemas.settings import Settings
+from .report import Report
+
+EVENT_BYTES: Final = 400
+"""Of a usual event."""
+LARGE_BYTES: Final = 8_000
+"""Events of that many bytes are read faster by Kafka's own client than by Spark's source, which copies each twice."""
+_FEWEST: Final = 100
+"""Records from which on a look at them costs less than it may save."""
+_LOOK_S: Final = 0.5
+_LOOKED_AT: Final = 20
+"""Records of each partition."""
+
+
+class Size(NamedTuple):
+    """About how large a batch is.
+
+    Attributes:
+        weight: as that many usual events.
+        is_of_large: its events are large.
+    """
+
+    weight: float
+    is_of_large: bool
+
+
+class Sizes:
+    """The sizes of a run's batches.
+
+    Args:
+        settings: how to reach Kafka.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._rows_per_event = 1.0
+        self._bytes_per_event: float | None = None
+
+    def of(self, counts: Mapping[tuple[str, int], int], starts: Mapping[tuple[str, int], int]) -> Size:
+        """About how large a batch is.
+
+        Args:
+            counts: records of each journal partition, at most.
+            starts: offset of the first one of each.
+        """
+        events, looked_at = sum(counts.values()), 0.0
+        per_event = self._bytes_per_event
+        if per_event is None:
+            per_event = looked_at = _looked_at(self._settings, counts, starts) if events >= _FEWEST else 0.0
+        return Size(events * max(self._rows_per_event, looked_at / EVENT_BYTES), per_event >= LARGE_BYTES)
+
+    def learn(self, report: Report) -> None:
+        """What a batch was; a few hundred events that record files in bulk are a large one too."""
+        if report.events:
+            self._rows_per_event = max(1.0, report.rows / report.events)
+            self._bytes_per_event = report.size_bytes / report.events
+
+
+def size_of(records: pa.Table) -> Size:
+    """How large a batch is that is here."""
+    return Size(records.nbytes / EVENT_BYTES, records.nbytes >= LARGE_BYTES * max(1, records.num_rows))
+
+
+def _looked_at(
+    settings: Settings, counts: Mapping[tuple[str, int], int], starts: Mapping[tuple[str, int], int]
+) -> float:
+    """Bytes of an event, by the first ones of each partition that come; 0: none came in time."""
+    consumer = make_consumer(settings, ErrorLog(), role="sizes")
+    try:
+        consumer.assign([TopicPartition(*key, starts[key]) for key, count in counts.items() if count])
+        return _mean(consumer, counts)
+    except KafkaException:  # who reads the records says so
+        return 0.0
+    finally:
+        consumer.close()
+
+
+def _mean(consumer: Consumer, counts: Mapping[tuple[str, int], int]) -> float:
+    seen, size_bytes = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+    wanted = {key: min(count, _LOOKED_AT) for key, count in counts.items() if count}
+    until = time.monotonic() + _LOOK_S
+    while time.monotonic() < until and any(seen[key] < most for key, most in wanted.items()):
+        message = consumer.poll(0.05)
+        if message is None or message.error():
+            continue
+        key = str(message.topic()), int(message.partition() or 0)
+        seen[key] += 1
+        size_bytes[key] += len(message.value() or b"")
+    known = sum(counts[key] for key in seen)
+    return sum(counts[key] * size_bytes[key] / seen[key] for key in seen) / known if known else 0.0
