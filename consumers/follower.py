@@ -81,7 +81,7 @@ class Follower:
         self._opening = threading.Lock()
         self._followed: Counter[bytes] = Counter()
         self._new: set[bytes] = set()
-        """Keys that the reading thread has not taken up yet."""
+        """Keys that are not taken up yet: records of them were passed over, or nothing is read."""
         self._awaited: list[int] = []
         self._futures = AwaitedOnes()
         self._asked = 0.0
@@ -115,6 +115,8 @@ class Follower:
         with self._lock:
             self._followed[key] += 1
             self._new.add(key)
+            if self._known is not None:
+                self._take_up(self._known)  # or the reading thread would, once its turn is over
         try:
             self._ensure()
         except BaseException:

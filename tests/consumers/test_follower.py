@@ -169,6 +169,33 @@ def test_a_hundred_verdicts_are_awaited_by_the_followers_own_thread(journal: Jou
     assert not follow._follower.followed
 
 
+def test_a_key_that_nobody_followed_is_answered_without_the_reading_threads_next_turn(
+    journal: Journal, stream: BrokerStream
+) -> None:
+    """Its turn takes as long as it waits for records: that would be added to each question about another entity."""
+    in_turn, goes_on = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        in_turn.set()
+        goes_on.wait(WAIT_S)
+
+    with journal.follow(ORDERS) as follow:
+        registered = journal.emit(EntityRegistered(ORDERS))
+        follow.verdict(registered.position)
+        held = follow.verdict_future(journal.emit(TagsAdded(ORDERS, ["a"])).position, timeout_s=WAIT_S)
+        held.add_done_callback(hold)
+        try:
+            assert in_turn.wait(WAIT_S)
+            with journal.follow(OTHERS) as other:
+                seen = other.row_future(OTHERS, at_least=registered.position, timeout_s=WAIT_S)
+                assert seen.done(), "the thread that reads has not had a turn"
+                row = seen.result().read()
+                assert row is not None
+                assert row.urn == str(OTHERS)
+        finally:
+            goes_on.set()
+
+
 def test_show_takes_the_lake_where_nobody_follows(journal: Journal, stream: BrokerStream) -> None:
     receipt = journal.emit(EntityRegistered(ORDERS))
     with pytest.raises(NotYetVisibleError, match="The lake is behind the requested position after 0 s"):
