@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ..fold.folded import IdKey, Verdict
 from ..fold.records import Place
 from ..lake.columns import JOURNAL_TABLE
-from ..lake.entities import row_from_dict
+from ..lake.entities import rows_from_arrow
 from ..lake.lookup import rows_of_key
 from ..lake.table import from_json, quoted
 from ..lake.views.viewed import ViewedTable, viewed
@@ -115,9 +115,8 @@ class Pin:
             f"and journal_partition = {self.place.partition} and logical_timestamp < {self.mark} "
             f"and logical_timestamp >= {self.place.first} order by logical_timestamp desc, seq desc limit 1"
         )
-        rows = rows_of_key(self.view.tables["entities"], {"tenant": tenant, "urn": urn}, rest)
-        dicts = rows.to_pylist(maps_as_pydicts="strict")
-        return row_from_dict(dicts[0]) if dicts else None
+        rows = rows_from_arrow(rows_of_key(self.view.tables["entities"], {"tenant": tenant, "urn": urn}, rest))
+        return rows[0] if rows else None
 
 
 def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int, administrator: Administrator) -> Pin:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import orjson
@@ -106,6 +106,36 @@ def row_from_dict(row: Mapping[str, Any]) -> EntityRow:
         system_properties=row["system_properties"] or {},
         system_tags=tuple(row["system_tags"] or ()),
     )
+
+
+def rows_from_arrow(table: pa.Table) -> list[EntityRow]:
+    """The rules' rows of table rows: a microsecond an entry, of which `to_pylist` takes six of each list's.
+
+    Args:
+        table: with the columns of EntityRow's fields, and any others.
+    """
+    columns = [_values(table[name].combine_chunks(), name) for name in EntityRow._fields]
+    return list(map(EntityRow._make, zip(*columns, strict=True)))
+
+
+def _values(column: pa.Array, name: str) -> list[Any]:
+    """The values of a field."""
+    if pa.types.is_map(column.type):
+        entries = column.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
+        names, texts = (part.to_pylist() for part in entries.flatten().flatten())
+        return [dict(zip(names[first:end], texts[first:end], strict=True)) for first, end in _bounds(entries)]
+    if pa.types.is_list(column.type):
+        texts = column.flatten().to_pylist()
+        return [tuple(texts[first:end]) for first, end in _bounds(column)]
+    if pa.types.is_timestamp(column.type):
+        return [moment // 1000 for moment in column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return [None if value is None else orjson.loads(value) for value in values] if name == "record" else values
+
+
+def _bounds(lists: pa.Array) -> Iterable[tuple[int, int]]:
+    """Where the entries of each list begin and end among those of all; of none they are as of an empty one."""
+    return pairwise(accumulate(pc.fill_null(pc.list_value_length(lists), 0).to_pylist(), initial=0))
 
 
 def milliseconds(moment: datetime) -> int:

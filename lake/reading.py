@@ -32,7 +32,7 @@ from ..schemas.urn import Urn
 from .as_of import rows_as_of, tables_of
 from .columns import ENTITIES_TABLE
 from .cuts import At, time_below, time_text, to_come
-from .entities import row_from_dict
+from .entities import rows_from_arrow
 from .lookup import rows_of_key
 from .queries import KEPT_BYTES, Queries
 from .table import quoted
@@ -374,7 +374,7 @@ class LakeReader:
 
     def _rows(self, view: View, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
         rows = rows_of_key(view.tables[ENTITIES_TABLE], {"tenant": tenant, "urn": str(urn)}, f"and {rest}")
-        return [row_from_dict(row) for row in rows.to_pylist(maps_as_pydicts="strict")]
+        return rows_from_arrow(rows)
 
     @staticmethod
     def live(answer: Answer) -> Answer:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.lake.columns import ENTITIES
-from metajournal.lake.entities import row_from_dict, rows_to_arrow
+from metajournal.lake.entities import row_from_dict, rows_from_arrow, rows_to_arrow
 from metajournal.lake.rows import OF_EVENT, each_once
 from metajournal.rules.entity import EntityRow
 
@@ -52,6 +53,27 @@ def test_rows_come_back_as_they_were_with_their_maps_sorted(given_rows: Given) -
     for name in ("user_properties", "system_properties"):
         wanted = [sorted(getattr(row, name).items()) for row, _, _ in given_rows]
         assert table[name].to_pylist() == wanted
+
+
+@given(
+    st.lists(st.lists(st.tuples(rows, st.just("catalog"), st.just(0)), max_size=8), min_size=1, max_size=4),
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.lists(st.booleans(), min_size=32, max_size=32),
+)
+def test_rows_of_any_part_of_a_table_are_those_of_its_dicts(
+    pieces: list[Given], first: int, count: int, absent: list[bool]
+) -> None:
+    """In several chunks, cut, and with nulls in the place of maps and lists, as other writers may leave them."""
+    whole = pa.concat_tables([rows_to_arrow(as_of_events(one)) for one in pieces])
+    for name in ("user_properties", "user_tags"):
+        column = whole[name].combine_chunks()
+        mask = pa.array(absent[: len(column)] + [False] * (len(column) - len(absent)))
+        put = pc.if_else(mask, pa.scalar(None, column.type), column)
+        whole = whole.set_column(whole.schema.get_field_index(name), name, put)
+    for table in (whole, whole.slice(first, count), rows_to_arrow(as_of_events(pieces[0]))):
+        dicts = table.to_pylist(maps_as_pydicts="strict")
+        assert rows_from_arrow(table) == [row_from_dict(one) for one in dicts]
 
 
 def test_a_table_of_no_rows_has_the_columns() -> None:
