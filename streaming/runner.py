@@ -62,7 +62,7 @@ from .spark.failures import (
     worth_waiting,
 )
 from .spark.session import open_session, planned_ends, spark_log, start_query
-from .spark.wide import SparkTasks
+from .spark.wide import SparkTasks, warm_up
 from .staging import Staging
 from .status import StatusFile
 
@@ -262,6 +262,7 @@ class Stream:
             engine.starting_offsets(),
             self._most_events,
         )
+        warming = self._warming_up(session, engine, ends)
         try:
             interval_ms = self._settings.stream.min_trigger_interval_ms
             self._status.begins(engine.marks, ends)
@@ -273,7 +274,17 @@ class Stream:
             if self._derived is not None:
                 self._derived.close()
             publisher.close()
+            warming.join()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _warming_up(self, session: SparkSession, engine: Engine, ends: Cut) -> threading.Thread:
+        """A thread that has Spark's workers ready for a first batch that tasks will fold, while the query starts."""
+        backlog = engine.counts({key: offset_of(end) for key, end in ends.items()})
+        size = self._sizes.of(backlog, engine.starting_offsets())
+        is_wide = size.weight >= self._settings.stream.wide_events and not engine.in_restored
+        thread = threading.Thread(target=warm_up if is_wide else lambda _: None, args=(session,), name="warm-up")
+        thread.start()
+        return thread
 
     def _keep_epochs(self) -> None:
         """Have the lake know what the epochs topic records: all else that a lost cluster held is in its tables."""

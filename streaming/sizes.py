@@ -1,6 +1,6 @@
 """How large a batch is, before its records are received: which of the ways folds it follows from that alone.
 
-The batch before it tells, and of the first one of a run a look at the topics. All of it is an estimate that costs or
+The batch before it tells, and of the first one a look at the topics. All of it is an estimate that costs or
 saves time; what a batch gives does not depend on it.
 """
 
@@ -42,7 +42,7 @@ class Size(NamedTuple):
 
 
 class Sizes:
-    """The sizes of a run's batches.
+    """The sizes of a stream's batches.
 
     Args:
         settings: how to reach Kafka.
@@ -52,6 +52,7 @@ class Sizes:
         self._settings = settings
         self._rows_per_event = 1.0
         self._bytes_per_event: float | None = None
+        self._looked_at: float | None = None
 
     def of(self, counts: Mapping[tuple[str, int], int], starts: Mapping[tuple[str, int], int]) -> Size:
         """About how large a batch is.
@@ -60,11 +61,14 @@ class Sizes:
             counts: records of each journal partition, at most.
             starts: offset of the first one of each.
         """
-        events, looked_at = sum(counts.values()), 0.0
-        per_event = self._bytes_per_event
-        if per_event is None:
-            per_event = looked_at = _looked_at(self._settings, counts, starts) if events >= _FEWEST else 0.0
-        return Size(events * max(self._rows_per_event, looked_at / EVENT_BYTES), per_event >= LARGE_BYTES)
+        events, per_event = sum(counts.values()), self._bytes_per_event
+        if per_event is not None:
+            return Size(events * self._rows_per_event, per_event >= LARGE_BYTES)
+        if events < _FEWEST:
+            return Size(events, False)
+        if self._looked_at is None:
+            self._looked_at = _looked_at(self._settings, counts, starts)
+        return Size(events * max(1.0, self._looked_at / EVENT_BYTES), self._looked_at >= LARGE_BYTES)
 
     def learn(self, report: Report) -> None:
         """What a batch was; a few hundred events that record files in bulk are a large one too."""

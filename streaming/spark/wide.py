@@ -13,6 +13,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,16 @@ class SparkTasks:
         session = self._frame.sparkSession
         frame = session.range(0, len(parts), 1, len(parts))
         return _collected(frame, _publishing(plan, list(parts), self._settings))
+
+
+def warm_up(session: SparkSession) -> None:
+    """Have Spark start the daemon of its Python workers, which takes it more than a second: nobody waits for it."""
+    with suppress(Exception):  # the first batch starts it otherwise, or tells what is wrong
+        session.range(1).mapInArrow(_same, "id long").collect()
+
+
+def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 class SparkRefold:

@@ -94,6 +94,26 @@ def test_few_records_are_not_looked_at_and_an_away_broker_costs_half_a_second() 
             assert sizes.of({(TOPIC, 0): count}, {(TOPIC, 0): 0}) == (count, False)
 
 
+def test_the_first_batch_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the stream begins, and the batch comes a second later."""
+    looks = iter([2.0 * LARGE_BYTES])
+    monkeypatch.setattr("metajournal.streaming.sizes._looked_at", lambda *_: next(looks))
+    sizes = Sizes(Settings())
+    weight = 100 * 2 * LARGE_BYTES / EVENT_BYTES
+    assert [sizes.of({(TOPIC, 0): 100}, {(TOPIC, 0): 0}) for _ in range(2)] == [(weight, True)] * 2
+
+
+def test_workers_that_cannot_be_started_early_end_nothing() -> None:
+    tried = list[int]()
+
+    def gone(count: int) -> None:
+        tried.append(count)
+        raise ConnectionRefusedError("Spark has stopped")
+
+    wide.warm_up(cast(Any, SimpleNamespace(range=gone)))
+    assert tried == [1]
+
+
 def test_a_later_batch_is_known_by_the_one_before_it_and_large_properties_make_no_wide_one() -> None:
     sizes = Sizes(Settings())
     sizes.learn(Report(10, {}, 4_000, 10, None, 10 * LARGE_BYTES, {}))
