@@ -22,14 +22,13 @@ from ..schemas.positions import MAX_OFFSET, epoch_of, offset_of, position
 from ..schemas.settings import Settings
 
 PartitionKey = tuple[str, int]
-
 _FIRST_CONSUMED, _MOST_CONSUMED, _CONSUMED_BYTES = 20, 10_000, 4 * 1024 * 1024
 """Messages of the first call, and the most of any: a call waits for as many as it asks for."""
 _CONSUMING_S, _PATIENCE_S = 0.1, 60
 _FIRST_STEP, _SLICE_BYTES = 1_000, 128 * 1024 * 1024
-_CONSUMED_SLICE_BYTES = 8 * 1024 * 1024  # what comes next is fetched meanwhile
+_CONSUMED_SLICE_BYTES = 32 * 1024 * 1024  # what comes next is fetched meanwhile
 _READING: Final = {"enable.partition.eof": True, "fetch.message.max.bytes": 8 * 1024 * 1024}
-"""Fetched ahead is little: memory that nobody has touched yet costs more than waiting for what comes next."""
+"""A fetch of one megabyte, the default, is six events of a thousand objects, which are folded before the next comes."""
 _DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG})
 """Errors of a batch of records that is not as it was written; Kafka's client repeats them without end, or goes on
 behind the batch."""
@@ -84,7 +83,8 @@ def kafka_slices(
         earlier: epochs that were restored into the topic; a slice ends where one does.
     Raises:
         KafkaUnavailableError: the broker gave nothing for a minute, or refuses.
-        UnreadRangeError: the topic does not hold that range any more, or records of it are damaged.
+        UnreadRangeError: the topic does not hold that range any more, or records of it are damaged, or have a header
+            whose name is not UTF-8.
     """
     errors = ErrorLog()
     consumer = make_consumer(settings, errors, role="rebuild", **_READING)
@@ -169,8 +169,7 @@ def _checked(message: Message) -> Message | None:
 
 
 def _as_source(messages: Sequence[Message]) -> pa.Table:
-    pairs: list[Any] = [message.headers() or () for message in messages]
-    headers = [[{"key": name, "value": value} for name, value in many] for many in pairs]
+    headers = [[{"key": name, "value": value} for name, value in _headers(message)] for message in messages]
     columns = [
         pa.array([message.topic() for message in messages], pa.string()),
         pa.array([message.partition() for message in messages], pa.int32()),
@@ -181,6 +180,18 @@ def _as_source(messages: Sequence[Message]) -> pa.Table:
         pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
     return pa.table(columns, names=["topic", "partition", "offset", "timestamp", "key", "value", "headers"])
+
+
+def _headers(message: Message) -> Any:
+    try:
+        return message.headers() or ()
+    except (SystemError, UnicodeDecodeError) as error:  # Kafka's client makes a text of each name
+        raise UnreadRangeError(
+            f"{message.topic()}/{message.partition()} has a header at offset {message.offset()} whose name is not "
+            "UTF-8.",
+            code="journal-records-unreadable",
+            hint="Rebuild from the journal table (--from journal), which contains these records.",
+        ) from error
 
 
 def count_records(journal: Readable, keys: Sequence[PartitionKey], starts: Sequence[int], ends: Sequence[int]) -> int:

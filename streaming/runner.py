@@ -282,7 +282,7 @@ class Stream:
         backlog = engine.counts({key: offset_of(end) for key, end in ends.items()})
         size = self._sizes.of(backlog, engine.starting_offsets())
         is_wide = size.weight >= self._settings.stream.wide_events and not engine.in_restored
-        thread = threading.Thread(target=warm_up if is_wide else lambda _: None, args=(session,), name="warm-up")
+        thread = threading.Thread(target=warm_up if is_wide else None, args=(session,), name="warm-up")
         thread.start()
         return thread
 

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ..producers.kafka import ErrorLog, make_consumer
 from ..schemas.settings import Settings
+from .plan import PartitionKey
 from .report import Report
 
 EVENT_BYTES: Final = 400
@@ -52,9 +53,11 @@ class Sizes:
         self._settings = settings
         self._rows_per_event = 1.0
         self._bytes_per_event: float | None = None
+        """Of the batch before; None: there was none yet."""
         self._looked_at: float | None = None
+        """Bytes of an event, by the look at the first batch."""
 
-    def of(self, counts: Mapping[tuple[str, int], int], starts: Mapping[tuple[str, int], int]) -> Size:
+    def of(self, counts: Mapping[PartitionKey, int], starts: Mapping[PartitionKey, int]) -> Size:
         """About how large a batch is.
 
         Args:
@@ -82,9 +85,7 @@ def size_of(records: pa.Table) -> Size:
     return Size(records.nbytes / EVENT_BYTES, records.nbytes >= LARGE_BYTES * max(1, records.num_rows))
 
 
-def _looked_at(
-    settings: Settings, counts: Mapping[tuple[str, int], int], starts: Mapping[tuple[str, int], int]
-) -> float:
+def _looked_at(settings: Settings, counts: Mapping[PartitionKey, int], starts: Mapping[PartitionKey, int]) -> float:
     """Bytes of an event, by the first ones of each partition that come; 0: none came in time."""
     consumer = make_consumer(settings, ErrorLog(), role="sizes")
     try:
@@ -96,8 +97,8 @@ def _looked_at(
         consumer.close()
 
 
-def _mean(consumer: Consumer, counts: Mapping[tuple[str, int], int]) -> float:
-    seen, size_bytes = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+def _mean(consumer: Consumer, counts: Mapping[PartitionKey, int]) -> float:
+    seen, size_bytes = Counter[PartitionKey](), Counter[PartitionKey]()
     wanted = {key: min(count, _LOOKED_AT) for key, count in counts.items() if count}
     until = time.monotonic() + _LOOK_S
     while time.monotonic() < until and any(seen[key] < most for key, most in wanted.items()):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
 _BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
-_BUFFERED_BYTES, _SORTED_BYTES = 16 * 1024 * 1024, 64 * 1024 * 1024  # of what is sorted, more at once reads better
+_BUFFERED_BYTES = 64 * 1024 * 1024
 _FEWEST_ROWS = 2_048  # of a piece that is written as it is; smaller ones are sooner put together first
 _STATISTIC_CHARACTERS = 64
 _HIGHEST = "\U0010ffff"
@@ -194,7 +194,7 @@ class _OpenFile:
         self._waiting += rows.num_rows
         self._note(rows)
         self._waiting_bytes += rows.nbytes
-        if self._waiting_bytes >= (_SORTED_BYTES if self.spec.sorts_files else _BUFFERED_BYTES):
+        if self._waiting_bytes >= _BUFFERED_BYTES:
             self._flush(1)
         elif self._waiting >= _BUFFERED_ROWS and not self.spec.sorts_files:
             self._flush(_BUFFERED_ROWS)

@@ -140,7 +140,7 @@ def worth_waiting(error: BaseException, lake: str, checkpoint: str) -> Unavailab
         return disk_full(checkpoint if checkpoint and checkpoint in text else lake, text)
     if "LakeWriteError: " in text:  # of a task
         return LakeWriteError(f"A task could not write to {lake}.", cause=text)
-    if "KafkaUnavailableError: " in text:  # of a task that publishes
+    if "KafkaUnavailableError: " in text:  # of a task that publishes, or reads large records
         return KafkaUnavailableError("A task did not reach Kafka.", cause=text[:_SHOWN])
     if checkpoint and checkpoint in text:
         return checkpoint_damaged(checkpoint, text)

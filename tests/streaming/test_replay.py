@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.schemas.errors import KafkaUnavailableError, MetajournalError, StreamError
+from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import position
 from metajournal.schemas.settings import JournalSettings, Settings
 from metajournal.stack.jars import ensure_parts
@@ -112,9 +114,9 @@ def test_every_record_is_read_also_where_a_broker_was_away_for_a_moment(reading:
     assert reading(None if code is None else KafkaError(code)) == VALUES
 
 
-@pytest.fixture
-def damaged(tmp_path: Path) -> Iterator[Settings]:
-    """A broker of this test's own that holds three records, the second of which is not as it was written."""
+@contextmanager
+def edited(tmp_path: Path, edit: Callable[[bytes], bytes]) -> Iterator[Settings]:
+    """A broker of this test's own that holds three records, whose file was changed on its disk."""
     broker = start_kafka(ensure_parts(("kafka",)), tmp_path / "kafka")
     try:
         settings = Settings(
@@ -123,22 +125,53 @@ def damaged(tmp_path: Path) -> Iterator[Settings]:
         administrator = AdminClient({"bootstrap.servers": broker.endpoint})
         administrator.create_topics([NewTopic(KEY[0], 1, 1)])[KEY[0]].result(30)
         for number, value in enumerate(VALUES):
-            write(settings, [JournalRecord(0, position(1, number), 0, b"key", value, None)])
+            write(settings, [JournalRecord(0, position(1, number), 0, b"key", value, b"digest")])
         assert replayed(settings) == VALUES
         (segment,) = (tmp_path / "kafka" / "data" / f"{KEY[0]}-0").glob("*.log")
-        content = segment.read_bytes()
         with segment.open("r+b") as file:  # in its place: the broker has it open
-            file.seek(content.index(VALUES[1]))
-            file.write(VALUES[1].upper())
+            content = file.read()
+            file.seek(0)
+            file.write(edit(content))
         yield settings
     finally:
         broker.stop()
 
 
+def crc32c(content: bytes) -> int:
+    """Castagnoli's checksum, which Kafka has of each batch."""
+    crc = 0xFFFF_FFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F6_3B78 if crc & 1 else 0)
+    return crc ^ 0xFFFF_FFFF
+
+
+def with_odd_header(content: bytes) -> bytes:
+    """The second batch with a header's name that is not UTF-8, and the checksum of that. Source: KIP-98's record batch:
+    the length at 8, the checksum at 17, of what stands behind it."""
+    begin = 12 + int.from_bytes(content[8:12])
+    end = begin + 12 + int.from_bytes(content[begin + 8 : begin + 12])
+    name = DIGEST_HEADER.encode()
+    batch = content[begin:end].replace(name, name[:-1] + b"\xff")
+    assert crc32c(content[begin + 21 : end]) == int.from_bytes(content[begin + 17 : begin + 21])
+    return content[:begin] + batch[:17] + crc32c(batch[21:]).to_bytes(4) + batch[21:] + content[end:]
+
+
 @pytest.mark.services
 @pytest.mark.long
-def test_a_batch_that_is_damaged_on_the_brokers_disk_ends_the_reading_and_says_what_to_do(damaged: Settings) -> None:
-    with pytest.raises(StreamError, match="0 has damaged records") as refused:
-        replayed(damaged)
-    assert refused.value.code == "journal-records-damaged"
-    assert "--from journal" in refused.value.hint
+def test_a_batch_that_is_damaged_on_the_brokers_disk_ends_the_reading_and_says_what_to_do(tmp_path: Path) -> None:
+    with edited(tmp_path, lambda content: content.replace(VALUES[1], VALUES[1].upper())) as settings:
+        with pytest.raises(StreamError, match="0 has damaged records") as refused:
+            replayed(settings)
+        assert refused.value.code == "journal-records-damaged"
+        assert "--from journal" in refused.value.hint
+
+
+@pytest.mark.services
+@pytest.mark.long
+def test_a_header_whose_name_is_not_utf8_ends_the_reading_so_that_sparks_source_reads_it(tmp_path: Path) -> None:
+    with edited(tmp_path, with_odd_header) as settings:
+        with pytest.raises(replay.UnreadRangeError, match="a header at offset 1 whose name is not UTF-8") as refused:
+            replayed(settings)
+        assert refused.value.code == "journal-records-unreadable"
