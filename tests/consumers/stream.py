@@ -45,7 +45,7 @@ class BrokerStream:
             found, ends = _read(consumer, self.engine.starting_offsets(), most)
         finally:
             consumer.close()
-        rows = [_row(message) for key in found for message in found[key]]
+        rows = [source_row(message) for key in found for message in found[key]]
         self.engine.run(pa.Table.from_pylist(rows, schema=SOURCE), ends)
         return len(rows)
 
@@ -85,7 +85,8 @@ def _read(
     return found, ends
 
 
-def _row(message: Message) -> dict[str, Any]:
+def source_row(message: Message) -> dict[str, Any]:
+    """A record as Spark's Kafka source gives it."""
     headers: Any = message.headers() or []
     return {
         "topic": message.topic(),

@@ -76,6 +76,13 @@ def test_rows_of_any_part_of_a_table_are_those_of_its_dicts(
         assert rows_from_arrow(table) == [row_from_dict(one) for one in dicts]
 
 
+def test_a_map_that_has_a_key_twice_is_refused() -> None:
+    twice = pa.array([[("a", "1"), ("a", "2")]], ENTITIES.field("user_properties").type)
+    table = pa.table([twice if name == "user_properties" else pa.nulls(1) for name in ENTITIES.names], ENTITIES.names)
+    with pytest.raises(ValueError, match="user_properties has a key twice"):
+        rows_from_arrow(table)
+
+
 def test_a_table_of_no_rows_has_the_columns() -> None:
     assert rows_to_arrow([]).equals(pa.Table.from_pylist([], schema=ENTITIES))
 

@@ -16,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from metajournal.domains.catalog.events import EntityRegistered
+from metajournal.domains.catalog.urns import dataset
 from metajournal.fold.documents import Outgoing
 from metajournal.fold.records import SOURCE
 from metajournal.lake.declared import made_row
@@ -30,6 +32,7 @@ from metajournal.streaming.outcomes import Ends
 from metajournal.streaming.parts import Publishing, publish_part
 from metajournal.streaming.plan import Part, Plan, Published
 from metajournal.streaming.tasks import fold_batch
+from tests.builders import record_of
 from tests.model import JournalRecord
 
 TOPIC = "metajournal.journal.catalog"
@@ -134,6 +137,11 @@ def table_of(records: Iterable[JournalRecord], topic: str = TOPIC) -> pa.Table:
         for one in records
     ]
     return pa.Table.from_pylist(rows, schema=SOURCE)
+
+
+def registered(count: int) -> list[JournalRecord]:
+    """Events of the catalog, in one partition."""
+    return [record_of(EntityRegistered(dataset("default", f"d{number}")), number) for number in range(count)]
 
 
 class LocalTasks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,9 +34,11 @@ from metajournal.streaming.sizes import EVENT_BYTES, LARGE_BYTES, Sizes, size_of
 from metajournal.streaming.spark import wide
 from metajournal.streaming.spark.wide import SparkTasks
 from tests.builders import header_for, record_of
+from tests.consumers.stream import source_row
 from tests.model import JournalRecord
 from tests.processes import running_stream
-from tests.streaming.harness import TOPIC, Fold, LocalTasks, MemoryTopics, table_of
+from tests.streaming.harness import TOPIC, Fold, LocalTasks, MemoryTopics, registered, table_of
+from tests.streaming.spark_here import Frame, Session
 from tests.topics import folded_to_the_end, read, write
 from tests.wait import eventually
 
@@ -50,12 +51,6 @@ def records_of_size(count: int, text: str) -> list[JournalRecord]:
     entities = [dataset("default", f"large{number}") for number in range(count // 2)]
     events = [event for one in entities for event in (EntityRegistered(one), PropertiesSet(one, {"text": text}))]
     return [record_of(event, number, header=header_for(event, number + 1)) for number, event in enumerate(events)]
-
-
-def journal(count: int) -> list[JournalRecord]:
-    """Events of the catalog, in one partition."""
-    events = [EntityRegistered(dataset("default", f"d{number}")) for number in range(count)]
-    return [record_of(event, number) for number, event in enumerate(events)]
 
 
 @pytest.fixture
@@ -85,7 +80,7 @@ def test_a_first_batch_is_known_as_large_by_a_look_at_its_records(
     assert weight / 2 < size.weight < weight * 2 if is_large else size.weight == EVENTS
 
 
-def test_few_records_are_not_looked_at_and_an_away_broker_costs_half_a_second() -> None:
+def test_few_records_are_not_looked_at_and_where_no_broker_answers_nothing_is_known() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -167,53 +162,12 @@ def test_what_the_tasks_read_is_what_one_process_makes_of_all_records(
     marks = {(topic, number): made.journal.mark((topic, number)) for number in range(partitions)}
     own = replace(settings, lake=LakeSettings(path=here.path))
     engine = Engine(own, epochs, here, MemoryTopics())  # type: ignore[arg-type]
-    engine.run(source_of(read(settings, topic)), {key: offset_of(mark) for key, mark in marks.items()})
+    given = pa.Table.from_pylist([*map(source_row, read(settings, topic))], schema=SOURCE)
+    engine.run(given, {key: offset_of(mark) for key, mark in marks.items()})
     for name in ("journal", "entities"):
         tables = [{"journal": lake.journal, **lake.tables}[name] for lake in (made, here)]
         assert len({table_digest(table.delta, marks) for table in tables}) == 1, name
     assert here.journal.delta.count() == EVENTS + len(odd)
-
-
-def source_of(messages: list[Message]) -> pa.Table:
-    rows = [
-        {
-            "topic": message.topic(),
-            "partition": message.partition(),
-            "offset": message.offset(),
-            "timestamp": message.timestamp()[1] * 1000,
-            "key": message.key(),
-            "value": message.value(),
-            "headers": [{"key": name, "value": value} for name, value in cast(Any, message.headers() or ())],
-        }
-        for message in messages
-    ]
-    return pa.Table.from_pylist(rows, schema=SOURCE)
-
-
-class Session:
-    """A Spark session on one machine; a frame of it is worked on here, in one partition."""
-
-    sparkContext = SimpleNamespace(master="local[4]")  # noqa: N815  (Spark's)
-
-    def __init__(self) -> None:
-        self.tasks: list[int] = []
-
-    def range(self, start: int, end: int, _: int, count: int) -> Frame:
-        self.tasks.append(count)
-        return Frame(self, [pa.record_batch({"id": pa.array(range(start, end))})])
-
-
-class Frame:
-    def __init__(self, session: Session, batches: list[pa.RecordBatch]) -> None:
-        self.sparkSession, self._batches = session, batches
-
-    def mapInArrow(self, run: Any, _: str) -> Frame:  # noqa: N802  (Spark's)
-        self._run = run
-        return self
-
-    def collect(self) -> list[Any]:
-        batches: Iterator[pa.RecordBatch] = self._run(iter(self._batches))
-        return [SimpleNamespace(result=one) for batch in batches for one in batch["result"].to_pylist()]
 
 
 def test_sparks_source_reads_what_a_task_could_not(
@@ -225,7 +179,7 @@ def test_sparks_source_reads_what_a_task_could_not(
         raise UnreadRangeError("The topic has damaged records.", code="journal-records-damaged")
 
     monkeypatch.setattr(wide, "refold", refused)
-    frame = Frame(session, [table_of(journal(3)).combine_chunks().to_batches()[0]])
+    frame = Frame(table_of(registered(3)).combine_chunks().to_batches(), session)
     tasks = SparkTasks(cast(Any, frame), fold.settings, read_themselves=True)
     local = LocalTasks(table_of([]), fold.topics)
     with caplog.at_level(logging.WARNING, "metajournal.stream"):
@@ -243,13 +197,13 @@ def test_no_more_tasks_read_at_once_than_one_machine_has_processors(
     monkeypatch.setattr(wide, "refold", lambda plan, key: told.append(key))
     ends = {(TOPIC, number): count for number, count in enumerate((1, 9, 0, 3, 4))}
     plan: Plan = fold.engine._plan(ends, cast(Any, None))
-    tasks = SparkTasks(cast(Any, Frame(session, [])), fold.settings, read_themselves=True)
+    tasks = SparkTasks(cast(Any, Frame([], session)), fold.settings, read_themselves=True)
     tasks.fold(plan)
     assert session.tasks == [2]
     assert [number for _, number in told] == [1, 3, 4, 0], "each takes large and small ones"
-    session.sparkContext = SimpleNamespace(master="spark://somewhere:7077")
-    tasks.fold(plan)
-    assert session.tasks == [2, 4]
+    elsewhere = Session("spark://somewhere:7077")
+    SparkTasks(cast(Any, Frame([], elsewhere)), fold.settings, read_themselves=True).fold(plan)
+    assert elsewhere.tasks == [4]
 
 
 def test_what_cannot_be_written_ends_the_task_and_leaves_no_file(
@@ -267,7 +221,7 @@ def test_what_cannot_be_written_ends_the_task_and_leaves_no_file(
 
     monkeypatch.setattr(TableFiles, "write", full)
     monkeypatch.setattr(folder, "_WAITING", 1)
-    records = journal(9)
+    records = registered(9)
     tasks = LocalTasks(table_of(records), fold.topics, rows=1)
     monkeypatch.setattr("metajournal.streaming.tasks._SLICE_ROWS", 1)
     with pytest.raises(LakeWriteError, match="disk"):

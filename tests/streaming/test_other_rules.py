@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from metajournal.domains.catalog.events import EntityRegistered
-from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.table import Reached
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
@@ -22,13 +19,8 @@ from metajournal.streaming import plan as plan_module
 from metajournal.streaming.plan import Plan, WorkerRulesError
 from metajournal.streaming.rebuild import InProcess, LakeRebuild
 from metajournal.streaming.spark.wide import SparkTasks
-from tests.builders import record_of
-from tests.model import JournalRecord
-from tests.streaming.harness import TOPIC, Crash, EndsAt, Fold, LocalTasks, table_of
-
-
-def journal(count: int) -> list[JournalRecord]:
-    return [record_of(EntityRegistered(dataset("default", f"d{number}")), number) for number in range(count)]
+from tests.streaming.harness import TOPIC, Crash, EndsAt, Fold, LocalTasks, registered, table_of
+from tests.streaming.spark_here import Frame
 
 
 def others_of(monkeypatch: pytest.MonkeyPatch, *domains: str) -> None:
@@ -41,7 +33,7 @@ def others_of(monkeypatch: pytest.MonkeyPatch, *domains: str) -> None:
 def killed(path: Path, *, wide: bool = False) -> Fold:
     """A stream that ended in its second batch, behind the history tables: they are ahead of the journal table."""
     fold = Fold(path, 1)
-    records = journal(4)
+    records = registered(4)
     fold.batch(records[:2], wide=wide)
     fold.engine._crash = EndsAt("after-history")
     with pytest.raises(Crash):
@@ -75,7 +67,7 @@ def test_a_batch_that_a_domains_other_rules_began_is_refused_by_that_domain_alon
         )
         assert caught.value.message == said
         assert caught.value.hint == "Finish that batch with the version that started it, then upgrade."
-    fold.batch(journal(4), wide=wide)
+    fold.batch(registered(4), wide=wide)
     others_of(monkeypatch, "catalog", "lineage", "files")
     fold.engine.check_rules()  # nothing is ahead
 
@@ -97,7 +89,7 @@ def test_a_batch_of_the_first_version_which_told_one_digest_for_all_is_refused_w
 def test_a_table_that_holds_nothing_ahead_is_taken_over_from_the_first_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = journal(4)
+    records = registered(4)
     fold = Fold(tmp_path, 1)
     with monkeypatch.context() as patch:
         patch.setattr("metajournal.lake.table.digests_text", lambda digests: "0" * 64)
@@ -139,7 +131,7 @@ def test_a_task_refuses_to_judge_by_other_rules_than_the_drivers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, said: str
 ) -> None:
     fold = Fold(tmp_path, 1)
-    records = journal(3)
+    records = registered(3)
     tasks = Worker(table_of(records), fold.topics, patch=monkeypatch, own=own)
     with pytest.raises(WorkerRulesError) as caught:
         fold.engine.run_wide(tasks, {(TOPIC, 0): 3})
@@ -157,31 +149,20 @@ def test_a_task_refuses_to_judge_by_other_rules_than_the_drivers(
     assert len(fold.journal()) == 3
 
 
-class Frame:
-    """A data frame whose one partition is worked on here."""
-
-    def mapInArrow(self, run: Any, _: str) -> Frame:  # noqa: N802  (Spark's)
-        self._run = run
-        return self
-
-    def collect(self) -> list[Any]:
-        batches = self._run(iter([table_of(journal(3)).combine_chunks().to_batches()[0]]))
-        return [SimpleNamespace(result=one) for batch in batches for one in batch["result"].to_pylist()]
-
-
 def test_a_sparks_worker_says_so_itself(tmp_path: Path) -> None:
     """Spark would try three times again, and make a text of it."""
     fold = Fold(tmp_path, 1)
     other = Plan({}, {}, (), fold.engine.names, {}, None, {"catalog": "0" * 64})
+    batches = table_of(registered(3)).combine_chunks().to_batches()
     with pytest.raises(WorkerRulesError, match="The driver has the rules 000000000000 of the domain 'catalog'"):
-        SparkTasks(cast(Any, Frame()), fold.settings).fold(other)
+        SparkTasks(cast(Any, Frame(batches)), fold.settings).fold(other)
 
 
 def test_a_rebuilds_tasks_refuse_the_same_and_tell_the_rules_that_they_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fold = Fold(tmp_path, 1)
-    fold.batch(journal(3))
+    fold.batch(registered(3))
     target = Lake(str(tmp_path)).begin_generation(["entities"])
     epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", 1)}, frozenset())
     rebuild = LakeRebuild(fold.settings, epochs, fold.lake, target, ["entities"], InProcess())
