@@ -99,7 +99,8 @@ def services(teller: Teller, *, keep: bool = False) -> Iterator[Running]:
                 with teller.step("stop everything"):
                     ending.close()
         kept = running.keep
-    except (KeyboardInterrupt, SystemExit):  # ended by its user: there is nothing to find out
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):  # ended by its user: there is nothing to find out
+        # GeneratorExit: a signal came when this had yielded and the caller's block had not begun yet.
         kept = False
         raise
     finally:

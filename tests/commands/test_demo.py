@@ -169,6 +169,22 @@ def test_services_that_nobody_keeps_end_with_their_block_and_their_folder() -> N
     assert processes_of(running.folder) == []
 
 
+def test_a_signal_between_the_services_and_their_block_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[Path] = []
+
+    def begun(folder: Path, *_: object, **__: object) -> SimpleNamespace:
+        folders.append(folder)
+        return SimpleNamespace(keep=False)
+
+    monkeypatch.setattr(demo_services, "ensure_all", lambda report: None)
+    monkeypatch.setattr(demo_services, "_start", begun)
+    abandoned = services(Silent())
+    abandoned.__enter__()
+    assert folders[0].exists()
+    del abandoned
+    assert not folders[0].exists()
+
+
 def test_a_folder_that_is_still_written_to_is_removed_once_that_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
