@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
+from operator import itemgetter
 from typing import Any
-
-import pyarrow.compute as pc
 
 from ..fold.folded import IdKey, Verdict
 from ..fold.records import Place
@@ -59,12 +59,15 @@ class Pin:
         return viewed(self.view)
 
     @cached_property
-    def _id_ranges(self) -> Any:
-        """The least and greatest event id of each file of the journal table."""
+    def _id_ranges(self) -> Sequence[tuple[str, str]] | None:
+        """The least and greatest event id of each file of the journal table, the greatest first; None: not all say."""
         files = self.view.journal.files
         if not {"min.event_id", "max.event_id"} <= set(files.column_names):
             return None
-        return files["min.event_id"], files["max.event_id"]
+        least, greatest = files["min.event_id"].to_pylist(), files["max.event_id"].to_pylist()
+        if None in least or None in greatest:
+            return None
+        return sorted(zip(least, greatest, strict=True), key=itemgetter(1), reverse=True)
 
     def marked(self, keys: Iterable[IdKey]) -> dict[IdKey, tuple[int, Verdict]]:
         """Position and verdict of the lowest event below the mark with each identity that was marked `repeat`.
@@ -83,11 +86,11 @@ class Pin:
         return verdicts
 
     def _may_hold(self, event_id: str) -> bool:
+        """Whether a file may hold an id; not in Arrow, whose calls give the interpreter away each time."""
         if self._id_ranges is None:
             return True
-        least, greatest = self._id_ranges
-        within = pc.and_(pc.less_equal(least, event_id), pc.greater_equal(greatest, event_id))
-        return bool(pc.any(pc.fill_null(within, True)).as_py())
+        newer = takewhile(lambda limits: limits[1] >= event_id, self._id_ranges)
+        return any(least <= event_id for least, _ in newer)
 
     @property
     def _below(self) -> str:

@@ -20,6 +20,7 @@ from .views.table import Readable, frozen
 PARTITION, BELOW = "key_partition", "key_below"
 """Columns of looked-up keys: the journal partition, and where its rows are cut."""
 _FEW_KEYS = 5_000
+_FEW_FILES = 256
 
 
 def newest_rows_below(table: Readable, keys: pa.Table) -> pa.Table:
@@ -36,6 +37,8 @@ def newest_rows_below(table: Readable, keys: pa.Table) -> pa.Table:
     """
     table = frozen(table)
     schema = table.schema
+    if not table.files.num_rows:
+        return schema.empty_table()
     names = [name for name in keys.column_names if name not in (PARTITION, BELOW)]
     partitions, below = pc.unique(keys[PARTITION]).to_pylist(), pc.max(keys[BELOW]).as_py()
     only = partitions[0] if len(partitions) == 1 else None
@@ -105,9 +108,11 @@ def rows_of_key(
 
 def _paths(table: Readable, keys: pa.Table, partition: int | None, below: int | None) -> list[str]:
     """The files that can hold a key, relative to the table's folder and in URL form."""
-    files = frozen(table).files
-    files = files.filter(_possible(files, partition, below))
-    listed = files.to_pylist()
+    view = frozen(table)
+    if view.files.num_rows <= _FEW_FILES:  # not in Arrow, whose calls give the interpreter away each time
+        listed = [file for file in view.listed if _can_hold(file, partition, below)]
+    else:
+        listed = view.files.filter(_possible(view.files, partition, below)).to_pylist()
     if keys.num_rows > _FEW_KEYS:
         return [file["path"] for file in listed]
     *outer, last = keys.column_names
@@ -139,6 +144,15 @@ def possible_files(table: Readable, key: Mapping[str, Sequence[Any]]) -> list[st
         for file in frozen(table).listed
         if all(_between(some, file.get(f"min.{name}"), file.get(f"max.{name}")) for name, some in members.items())
     ]
+
+
+def _can_hold(file: Mapping[str, Any], partition: int | None, below: int | None) -> bool:
+    """As `_possible`, of one file."""
+    first = file.get("min.logical_timestamp")
+    if below is not None and first is not None and first >= below:
+        return False
+    least, greatest = file.get("min.journal_partition"), file.get("max.journal_partition")
+    return partition is None or _between([partition], least, greatest)
 
 
 def _possible(files: pa.Table, partition: int | None, below: int | None) -> pa.Array:
