@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -215,6 +217,22 @@ def test_a_new_id_opens_no_file_of_the_journal_table(tmp_path: Path, monkeypatch
     assert asked == []
     assert pin.marked([("default", "dataset:default/orders", header_for(TagsAdded(ORDERS, ["a"]), 1).event_id)]) == {}
     assert len(asked) == 1
+
+
+ids = st.sampled_from("abcdefg")
+limits = st.tuples(ids, ids).map(lambda two: tuple(sorted(two)))
+
+
+@given(st.lists(limits, max_size=4), st.booleans(), ids)
+def test_an_id_is_looked_for_where_a_file_may_hold_it(
+    given_limits: list[tuple[str, ...]], one_says_nothing: bool, event_id: str
+) -> None:
+    least, greatest = ([limit[side] for limit in given_limits] + [None] * one_says_nothing for side in range(2))
+    files = pa.table({"min.event_id": pa.array(least, pa.string()), "max.event_id": pa.array(greatest, pa.string())})
+    view: Any = SimpleNamespace(journal=SimpleNamespace(files=files))
+    pin = Pin(view, Place(TOPIC, 0, 1, "catalog", frozenset()), 1, position(1, 0), 0)
+    within = any(first <= event_id <= last for first, last in given_limits)
+    assert pin._may_hold(event_id) == (within or one_says_nothing)
 
 
 def test_nothing_behind_an_unknown_schema_is_judged_until_it_is_shelved(tmp_path: Path) -> None:

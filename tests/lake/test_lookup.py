@@ -98,7 +98,11 @@ def test_each_key_gets_its_newest_row_below_the_position(
     lake = lake_at(tmp_path_factory.mktemp("lake"))
     newest = appended(lake, given_batches, below)
     keys = [(tenant, f"dataset:default/{name}") for tenant, name in wanted]
-    assert found(lake, keys, below) == {key: newest[key] for key in keys if key in newest}
+    expected = {key: newest[key] for key in keys if key in newest}
+    assert found(lake, keys, below) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "_FEW_FILES", -1)
+        assert found(lake, keys, below) == expected
 
 
 def test_rows_of_other_partitions_are_not_seen(tmp_path: Path) -> None:
@@ -140,6 +144,31 @@ def test_the_way_of_stores_gives_the_same_rows(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(scan, "local_folder", lambda _: None)
     assert len(expected) == 17
     assert found(lake, keys) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.none() | st.integers(0, 4)] * 3).map(
+            lambda said: dict(
+                zip(["min.journal_partition", "max.journal_partition", "min.logical_timestamp"], said, strict=True)
+            )
+        ),
+        max_size=5,
+    ),
+    st.none() | st.integers(0, 4),
+    st.none() | st.integers(0, 5),
+)
+def test_few_files_are_chosen_as_many_are(
+    said: list[dict[str, int | None]], partition: int | None, below: int | None
+) -> None:
+    schema = pa.schema([
+        ("min.journal_partition", pa.int32()), ("max.journal_partition", pa.int32()),
+        ("min.logical_timestamp", pa.int64()),
+    ])  # fmt: skip
+    files = pa.Table.from_pylist(said, schema)
+    assert [lookup._can_hold(file, partition, below) for file in said] == lookup._possible(
+        files, partition, below
+    ).to_pylist()
 
 
 def test_few_keys_open_only_the_files_that_can_hold_them(tmp_path: Path) -> None:

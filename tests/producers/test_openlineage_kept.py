@@ -360,6 +360,24 @@ def test_a_schema_whose_nested_names_are_far_longer_than_itself_is_given_up_earl
         tracemalloc.stop()
 
 
+def test_a_schema_is_read_once_though_each_column_says_that_none_is_in_it() -> None:
+    """As OpenLineage's client for Python writes columns; the text is the same as without, and each time."""
+    columns = [{"name": f"read_once_{number}", "type": "int", "fields": []} for number in range(3)]
+    before = _known_schema.cache_info()
+    said = [facets_of(Described(ORDERS, Side.OUTPUT, {"schema": {"fields": columns}}), NOON)[0] for _ in range(3)]
+    after = _known_schema.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)
+    assert [one.text for one in said[0]] == ['[["read_once_0","int"],["read_once_1","int"],["read_once_2","int"]]']
+    assert said[1] == said[2] == said[0]
+
+
+def test_a_schema_that_json_cannot_carry_is_left_out_each_time() -> None:
+    facet = {"fields": [{"name": "a", "type": "int"}], "more": float("nan")}
+    for _ in range(2):
+        left_out = facets_of(Described(ORDERS, Side.OUTPUT, {"schema": facet}), NOON)
+        assert left_out == ([], [Omitted("schema", "not-json")])
+
+
 def test_schemas_that_are_longer_than_what_says_them_are_not_remembered() -> None:
     held = _known_schema.cache_info().currsize
     nested = {"fields": [{"name": "n" * 10_000, "fields": [{"name": f"a{number}"} for number in range(20)]}]}
