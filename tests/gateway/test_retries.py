@@ -202,10 +202,13 @@ SENDING: Final = {"POST /api/v1/lineage": run_event(), "POST /api/v1/lineage/bat
 
 
 class Sent(NamedTuple):
-    """The answers to a request, to the same one somewhat later, and to another one with the same key.
+    """The answers to a request, to the same one somewhat later, and to others with the same key.
 
     Args:
         at_ms: the time of its key.
+        other: of another request.
+        others: to the same one of somebody else.
+        conditional: to the same one under a condition that it had not.
         judged: what the journal table has under that key, in its order.
     """
 
@@ -213,6 +216,8 @@ class Sent(NamedTuple):
     first: Got
     again: Got
     other: Got
+    others: Got
+    conditional: Got
     judged: Sequence[Mapping[str, Any]]
 
 
@@ -253,12 +258,20 @@ def root(server: Served) -> str:
 
 
 @pytest.fixture(scope="module")
-def sent(server: Served, root: str) -> Mapping[str, Sent]:
+def second(server: Served, root: str) -> str:
+    """The key of somebody else who may do everything."""
+    found = member(server.journal, "second", ("admin", "*"))
+    eventually(lambda: server.get(f"{ACCESS}/me", key=found).status == 200)
+    return found
+
+
+@pytest.fixture(scope="module")
+def sent(server: Served, root: str, second: str) -> Mapping[str, Sent]:
     """What was answered to all of them: each is sent again when all were sent and folded."""
     own = {write.name: key(-AGO_MS) for write in (*ALONE, *EVENT_WRITES)}
 
-    def ask(write: Write, asked: Asked) -> Got:
-        return server.ask(asked.method, asked.path, asked.body, key=root, Idempotency_Key=own[write.name])
+    def ask(write: Write, asked: Asked, whose: str = root, **headers: str) -> Got:
+        return server.ask(asked.method, asked.path, asked.body, key=whose, Idempotency_Key=own[write.name], **headers)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         first = {write.name: pool.submit(ask, write, write.asked) for write in ALONE}
@@ -269,10 +282,17 @@ def sent(server: Served, root: str) -> Mapping[str, Sent]:
         again = {name: one.result() for name, one in every.items()}
         every = {name: pool.submit(ask, write, write.other) for name, write in _named().items()}
         other = {name: one.result() for name, one in every.items()}
+        every = {name: pool.submit(ask, write, write.asked, second) for name, write in _named().items()}
+        others = {name: one.result() for name, one in every.items()}
+        every = {name: pool.submit(ask, write, write.asked, If_Match='"1"') for name, write in _named().items()}
+        conditional = {name: one.result() for name, one in every.items()}
     server.fold()
     judged = by_event(server)
     return {
-        name: Sent(int.from_bytes(id_bytes(one)[:6]), told[name], again[name], other[name], judged[one])
+        name: Sent(
+            int.from_bytes(id_bytes(one)[:6]), told[name], again[name], other[name], others[name], conditional[name],
+            judged[one],
+        )
         for name, one in own.items()
     }  # fmt: skip
 
@@ -309,7 +329,7 @@ def test_every_row_that_is_no_question_is_in_one_of_these_lists(server: Served) 
 def test_a_request_that_is_sent_again_has_the_first_answer_and_another_one_with_its_key_has_none(
     sent: Mapping[str, Sent], write: Write
 ) -> None:
-    _, first, again, other, _ = sent[write.name]
+    _, first, again, *_ = sent[write.name]
     assert (first.status, first.json["outcome"]) == (write.status, "accepted"), first.body
     assert "idempotency-replayed" not in first.headers
     assert (again.status, again.json["outcome"]) == (write.status, "duplicate"), again.body
@@ -320,9 +340,20 @@ def test_a_request_that_is_sent_again_has_the_first_answer_and_another_one_with_
     ]
     for name in ("metajournal-event-id", "metajournal-position", "etag"):
         assert again.headers.get(name) == first.headers.get(name), name
-    assert (other.status, other.json["code"]) == (422, "key-reused")
-    assert not any(text in other.body for text in (b'"position"', first.json["position"].encode()))
+    assert_tells_nothing(sent[write.name])
     assert_counts_once(sent[write.name])
+
+
+def assert_tells_nothing(sent: Sent) -> None:
+    """Whoever sends another request with a key, or is somebody else, is refused; conditions are of one entity alone."""
+    refused = [sent.other, sent.others]
+    if sent.conditional.json["code"] == "bad-condition":
+        assert sent.conditional.status == 400
+    else:
+        refused.append(sent.conditional)
+    for answer in refused:
+        assert (answer.status, answer.json["code"]) == (422, "key-reused"), answer.body
+        assert not any(text in answer.body for text in (b'"position"', sent.first.json["position"].encode()))
 
 
 def assert_counts_once(sent: Sent) -> None:
@@ -334,9 +365,10 @@ def assert_counts_once(sent: Sent) -> None:
         == (sent.first.json["position"])
     )
     assert time_ms(accepted["event_time"]) == sent.at_ms
+    in_journal = 4 if "position" in sent.conditional.json or sent.conditional.status == 422 else 3
     assert [(one["outcome"], one["duplicate_of"]) for one in others] == [
         ("duplicate", accepted["logical_timestamp"])
-    ] * 2
+    ] * in_journal
 
 
 @pytest.mark.parametrize("path", ["/v3/metadata/history", f"{_STREAMS}/w?source=x", f"{_STREAMS}/b/batch?source=x"])
@@ -352,18 +384,18 @@ def test_what_has_a_time_of_its_own_has_that_of_its_key(server: Served, sent: Ma
 def test_what_is_not_waited_for_counts_once_too(server: Served, sent: Mapping[str, Sent]) -> None:
     """Nobody knows yet what becomes of it when it is answered, so each is told where it stands itself."""
     told = sent[UNAWAITED.name]
-    answers = (told.first, told.again, told.other)
-    assert [(one.status, one.json["outcome"]) for one in answers] == [(202, "pending")] * 3
+    answers = (told.first, told.again, told.other, told.others)
+    assert [(one.status, one.json["outcome"]) for one in answers] == [(202, "pending")] * 4
     assert {one.json["event_id"] for one in answers} == {told.first.json["event_id"]}
     assert_counts_once(told)
     assert server.journal.why(told.again.json["position"]).steps[0].outcome == "duplicate"
 
 
 def test_a_key_is_issued_once_and_told_once(server: Served, root: str, sent: Mapping[str, Sent]) -> None:
-    _, first, again, other, _ = sent[ISSUED.name]
+    _, first, again, other, others, *_ = sent[ISSUED.name]
     assert first.status == 201
-    assert [(one.status, one.json["code"]) for one in (again, other)] == [(422, "key-reused")] * 2
-    assert not any(b"mjk_" in one.body or b'"position"' in one.body for one in (again, other))
+    assert [(one.status, one.json["code"]) for one in (again, other, others)] == [(422, "key-reused")] * 3
+    assert not any(b"mjk_" in one.body or b'"position"' in one.body for one in (again, other, others))
     assert_counts_once(sent[ISSUED.name])
     listed = server.get(f"{_OF}/holder/keys", key=root).json
     assert [(one["id"], one["label"]) for one in listed] == [(first.json["key_id"], "one")]

@@ -242,7 +242,7 @@ def test_a_key_opens_no_more_sessions_than_it_may_ask_for_at_once(
 
 
 def test_failed_logins_of_an_address_are_throttled_and_a_proxys_word_is_believed(
-    server: Served, root: str, second: str
+    server: Served, root: str, second: str, gateway_settings: Settings
 ) -> None:
     """At the server that believes its proxy, addresses are told apart; at the other nobody can choose one."""
     guessing = Browser(server, second)
@@ -252,6 +252,13 @@ def test_failed_logins_of_an_address_are_throttled_and_a_proxys_word_is_believed
     blocked = guessing.send("/login", {"key": root}, X_Forwarded_For="203.0.113.9, 192.0.2.1")
     assert (blocked.status, "retry-after" in blocked.headers) == (429, True)
     assert guessing.send("/login", {"key": root}, X_Forwarded_For="192.0.2.2").status == 303
+    with beside(gateway_settings) as address:
+        elsewhere = [
+            Browser(server, address).send("/login", {"key": "mjk_x"}, X_Forwarded_For=f"192.0.2.{number}").status
+            for number in range(12)
+        ]
+    assert elsewhere[:10] == [401] * 10
+    assert elsewhere[-1] == 429
 
 
 def test_who_a_trusted_proxy_names_gets_a_session_of_that_principal_alone(

@@ -281,6 +281,38 @@ def test_what_its_reader_has_already_is_not_sent_again(server: Served) -> None:
     assert server.get(entity("kept"), If_None_Match=seen).status == 200
 
 
+@pytest.mark.parametrize("condition", ["If_None_Match", "If_Match"])
+def test_the_tag_of_a_state_opens_nothing_to_whoever_may_not_read_it(server: Served, condition: str) -> None:
+    """Nor to another tenant, whose entity of that name is another one."""
+    name = f"stolen-{condition.lower()}"
+    seen = server.post(entity(name)).headers["etag"]
+    for tag in (seen, "*"):
+        refused = server.get(entity(name), key=TEAM_A, **{condition: tag})
+        assert (refused.status, "etag" in refused.headers) == (403, False)
+        there = server.get(entity(name), key=OTHER, **{condition: tag})
+        assert (there.status, "etag" in there.headers) == (404, False)
+        for method, path, body in (("POST", tags(name), ["x"]), ("DELETE", entity(name), None)):
+            assert server.ask(method, path, body, key=TEAM_A, If_Match=tag).status == 403
+    assert server.get(entity(name)).headers["etag"] == seen
+
+
+def test_an_event_is_unknown_to_whoever_may_not_read_what_it_is_of(server: Served) -> None:
+    """By its id and by its position, whether the stream has folded it or not; of another tenant nobody may."""
+    server.post(entity("withheld"))
+    written = server.post(tags("withheld"), ["secret-tag"])
+    for is_folded in (False, True):
+        if is_folded:
+            server.fold()
+        for at in (f"{EVENTS}/{written.json['event_id']}", f"{EVENTS}/{written.json['position']}"):
+            if is_folded:
+                assert b"withheld" in server.get(at).body
+            for whose in (TEAM_A, OTHER):
+                answer = server.get(at, key=whose, Prefer="wait=0")
+                assert code(answer) == (404, "unknown-event"), (at, whose, is_folded)
+                assert b"withheld" not in answer.body
+                assert b"secret-tag" not in answer.body
+
+
 def test_who_does_not_wait_gets_the_acknowledgement_and_where_to_ask(server: Served) -> None:
     server.post(entity("async"))
     answer = server.post(tags("async"), ["x"], Prefer="respond-async")
@@ -367,7 +399,7 @@ def test_a_refused_request_is_refused_again_in_the_same_way(server: Served) -> N
 
 
 def test_a_key_belongs_to_one_request(server: Served) -> None:
-    """Of another body, entity, condition or principal nothing of the first is told."""
+    """Of another body or condition nothing of the first is told; another entity's request is another one."""
     seen = server.post(entity("key")).headers["etag"]
     server.post(entity("key2"))
     own = key()
@@ -380,9 +412,13 @@ def test_a_key_belongs_to_one_request(server: Served) -> None:
     assert [code(one) for one in others] == [(422, "key-reused")] * 3
     assert not any(b"position" in one.body for one in others)
     assert server.get(tags("key")).json == ["x"]
+    elsewhere = server.post(tags("key2"), ["x"], Idempotency_Key=own)  # a request of its own: keys are of one entity
+    assert (elsewhere.status, elsewhere.json["outcome"]) == (200, "accepted")
+    assert "idempotency-replayed" not in elsewhere.headers
+    assert server.get(tags("key2")).json == ["x"]
 
 
-def test_another_entity_or_principal_with_the_same_key_learns_nothing(server: Served) -> None:
+def test_another_principal_with_the_same_key_learns_nothing(server: Served) -> None:
     at = "/v3/namespaces/team-a/datasets/shared/metadata/tags"
     server.post(f"{AT}/dataset:team-a/shared")
     own = key()
