@@ -157,6 +157,9 @@ class Gateway:
         asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
             check_needs(principal, endpoint.needed(asked))
+        if (endpoint.lines or endpoint.sends is not None) and not principal.rights.grants:
+            action = endpoint.action  # what else it takes is told by a body that is as large as that of those who may
+            raise ForbiddenError("This key has no rights: nothing was granted to its principal.", action=action)
         body = await self._body(request, endpoint)
         if endpoint.lines:
             return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))

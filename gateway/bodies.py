@@ -9,6 +9,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -24,6 +25,8 @@ BODY_BYTES: Final = 1024 * 1024
 EVENTS_BYTES: Final = 16 * 1024 * 1024
 _LARGE: Final = 64 * 1024
 """Characters that are read on the loop, a few milliseconds."""
+_READERS: Final = ThreadPoolExecutor(2, "metajournal-bodies")
+"""Reads larger bodies: two at once, since the values of one may take thirty times its memory."""
 JSON: Final = "application/json"
 LINES: Final = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 _ENTRY: Final = re.compile(r"\$(?:\.(\w+))?\[\.\.\.\]")
@@ -179,7 +182,7 @@ async def aside(read: Callable[[], T], size: int) -> T:
     Args:
         size: of the text, characters.
     """
-    return await asyncio.to_thread(read) if size > _LARGE else read()
+    return await asyncio.get_running_loop().run_in_executor(_READERS, read) if size > _LARGE else read()
 
 
 def value_of(body: Body | None, kind: Any, *, optional: bool) -> Any:

@@ -35,9 +35,11 @@ def is_same_event(journal: Journal, position: Position, event: Event, *, actor: 
     return (first.event, first.header.actor, first.header.expected) == (event, actor, expected)
 
 
-def stands_already(journal: Journal, event_id: str | None, asked: Request) -> bool:
+def stands_already(journal: Journal, event_id: str | None, asked: Request, *, by_anybody: bool = False) -> bool:
     """Whether an event of that id, by who asks and about the same aggregate, is in the journal.
 
+    Args:
+        by_anybody: one by somebody else of the tenant counts, too.
     Raises:
         UnavailableError: that is not known yet.
     """
@@ -52,8 +54,8 @@ def stands_already(journal: Journal, event_id: str | None, asked: Request) -> bo
                 hint="Ask again in a while: the stream is far behind.",
             ) from None  # fmt: skip
         return False
-    same = asked.tenant, asked.actor, str(asked.entity.aggregate)
-    return any((step.tenant, step.actor, step.aggregate) == same for step in steps)
+    same = asked.tenant, str(asked.entity.aggregate)
+    return any((step.tenant, step.aggregate) == same and (by_anybody or step.actor == asked.actor) for step in steps)
 
 
 def _value(journal: Journal, position: Position) -> bytes | None:

@@ -29,7 +29,8 @@ def reply_of(request: HttpRequest, answer: Answer) -> Response:
         headers["Cache-Control"] = "no-cache"
     if answer.next is not None:
         headers["Link"] = f'<{_next(request, answer.next)}>; rel="next"'
-    if request.method in ("GET", "HEAD") and is_unmodified(request.headers.get("if-none-match"), answer.etag):
+    is_read = request.method in ("GET", "HEAD") and not answer.by_rights
+    if is_read and is_unmodified(request.headers.get("if-none-match"), answer.etag):
         return Response(status_code=304, headers=headers)
     if answer.value is None:
         return Response(status_code=answer.status, headers=headers)

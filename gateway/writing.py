@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from ..client import Journal
@@ -22,7 +23,7 @@ from ..schemas.events.base import Event
 from ..schemas.positions import Position
 from ..values import outcome_json
 from .conditions import Wish
-from .earlier import is_same_event
+from .earlier import is_same_event, stands_already
 from .following import Following
 from .principals import Principals
 from .problems import HttpError, hint_of, told_faults
@@ -78,6 +79,14 @@ class Writer:
             "event_time": request.at_ms, "expected": wish.expected, "event_id": wish.event_id,
             "repeat": wish.event_id is not None, **(about or {}), "tenant": request.tenant, "actor": request.actor,
         }  # fmt: skip
+        is_secret = bool(tells)
+        if is_secret and wish.event_id is not None:
+            asked = replace(request, urn=event.entities[0])
+            stands = partial(stands_already, self._journal, wish.event_id, asked, by_anybody=True)
+            if await self._readers.run(stands, asker=request.asker):
+                if not wish.wait_s:
+                    raise _told_once()
+                tells = None  # whatever becomes of this event, its secret is nobody's
         receipt = self._journal.emit(event, **said)
         position = await receipt
         if not wish.wait_s:
@@ -88,7 +97,9 @@ class Writer:
             return _pending(receipt, position, tells)
         headers = _headers(receipt, position, outcome.word)
         try:
-            if isinstance(outcome, Duplicate) and tells:
+            if is_secret and isinstance(outcome, Duplicate):
+                if isinstance(outcome.original, Rejected | Shelved):
+                    outcome.original.raise_if_rejected()
                 raise _told_once()
             answer = await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
             if not await self._is_heard_of(position, until - time.monotonic()):
@@ -273,7 +284,7 @@ class Writer:
 def _told_once() -> HttpError:
     """The answer to a key of an earlier request whose answer told a secret: this one's is another secret's event."""
     return HttpError(
-        422, "This Idempotency-Key was used before, and what was made then is shown in the first answer alone.",
+        422, "This Idempotency-Key was used before, and what was made then, if anything, is in the first answer alone.",
         code="key-reused", headers={OUTCOME: "key-reused"},
         hint="List what there is, revoke what nobody knows, and send a new Idempotency-Key.",
     )  # fmt: skip

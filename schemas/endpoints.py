@@ -63,6 +63,10 @@ def in_namespace(name: str) -> str:
 class Rights(Protocol):
     """What somebody may do."""
 
+    @property
+    def grants(self) -> Sequence[tuple[str, str]]:
+        """Role and pattern of each grant; none: nothing is allowed."""
+
     def may(self, action: str, urn: Urn) -> bool:
         """Whether an action is allowed on an entity."""
 
@@ -80,6 +84,8 @@ class Rights(Protocol):
 
 
 class _NoRights:
+    grants: Sequence[tuple[str, str]] = ()
+
     def may(self, action: str, urn: Urn) -> bool:
         return False
 
@@ -190,6 +196,8 @@ class Answer:
         next: the query's changed values that ask for the next page; None: there is none, or no pages.
         etag: what the answer's state is called; None: it has no name.
         weak: whether the same name may stand for answers that differ in bytes.
+        by_rights: whether what is told of that state depends on its reader's rights, so that whoever has it may have a
+            part, and is told it again.
     """
 
     value: Any
@@ -198,6 +206,7 @@ class Answer:
     next: Mapping[str, str] | None = None
     etag: str | None = None
     weak: bool = False
+    by_rights: bool = False
 
 
 class Made(NamedTuple):

@@ -51,7 +51,10 @@ _NOT_A_NAME: Final = "not-a-name"
 _NO_DATASET: Final = "no-dataset"
 """Reason of facets of data of another kind, as our own export names them."""
 _FEW: Final = 300
-"""Data of an event that are read on the loop; more would keep it from everything else."""
+_SMALL: Final = 5_000
+"""Data of an event, and members of its objects and lists with its text by the hundred characters, that are read on the
+loop; more would keep it from everything else."""
+_CHARACTERS: Final = 100
 _OWN_KINDS: Final = ("run", "program")
 """Kinds of what an event is about, run and job; all others are its data."""
 _RETRIABLE: Final = (UnavailableError, OutcomeUnknownError, QueueFullError)
@@ -204,13 +207,30 @@ async def _receive(sends: Sends, request: Request) -> Answer:
 
 async def _received(sends: Sends, request: Request, event: Any, receiver: _Receiver) -> dict[str, list[Omitted]]:
     """Raises: MetajournalError: not all of it is in the journal."""
-    is_large = data_count(event) > _FEW
-    received = await asyncio.to_thread(read, event, request) if is_large else read(event, request)
+    received = await asyncio.to_thread(read, event, request) if _is_large(event) else read(event, request)
     try:
         return await _kept(sends, request, received, receiver.keeper)
     except ExceptionGroup as group:
         first = group.exceptions[0]
         raise first from group
+
+
+def _is_large(event: Any) -> bool:
+    """Whether an event takes long to read, for its data or for what is said of them; to tell that does not."""
+    if data_count(event) > _FEW:
+        return True
+    left, rest = _SMALL, [event]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            left -= len(value) // _CHARACTERS
+        elif isinstance(value, dict | list):
+            left -= len(value)
+            if left >= 0:
+                rest += value.values() if isinstance(value, dict) else value
+        if left < 0:
+            return True
+    return False
 
 
 def _taken(sends: Sends) -> _Receiver:

@@ -183,9 +183,12 @@ class _Walk:
         return taken
 
     def relations(self) -> list[Relation]:
-        """The relations between what was reached that the walk may go along, with the runs that may be seen."""
+        """The relations between what was reached that the walk may go along, with the runs that may be seen.
+
+        Where one may not be seen no component is named either: which run named which is not known here.
+        """
         return [
-            relation._replace(runs=list(self._seen(relation.runs)))
+            relation._replace(runs=list(self._seen(relation.runs)), components=[])
             if not all(map(self._visible, relation.runs))
             else relation
             for name in self._programs

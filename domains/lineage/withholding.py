@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 Row = TypeVar("Row")
 Place = TypeVar("Place")
 AT_ONCE: Final = 1_000
-"""Rows that are read together, once some were left out."""
+"""Rows that are read together, once some were left out; twice as many each time, since each read may begin anew."""
+_MOST_AT_ONCE: Final = 16_000
 
 
 def seen_rows(
@@ -46,4 +47,4 @@ def seen_rows(
                 withheld = True
         if len(rows) < wanted:
             return found, withheld
-        after, wanted = place_of(rows[-1]), max(count, AT_ONCE)
+        after, wanted = place_of(rows[-1]), min(max(2 * wanted, AT_ONCE), max(count, _MOST_AT_ONCE))

@@ -17,7 +17,7 @@ _BACK: Final = frozenset({"before", "cursor"})
 
 
 def _show(row: EntityRow, request: Request, journal: Any) -> Answer:
-    return Answer(shown_row(row, request))
+    return Answer(shown_row(row, request), by_rights=bool(row.record))
 
 
 def history(journal: Journal, request: Request, most: int = 100) -> Answer:

@@ -18,7 +18,7 @@ from metajournal import EntityDeleted, EntityRegistered, Journal, dataset
 from metajournal.domains.access.rights import Rights
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import run
-from metajournal.domains.lineage.receiving import RECEIVING
+from metajournal.domains.lineage.receiving import RECEIVING, _is_large
 from metajournal.gateway.principals import Principal
 from metajournal.schemas.endpoints import Request
 from metajournal.schemas.settings import Settings
@@ -391,3 +391,12 @@ def test_overload_is_503_and_never_429(server: Served, gateway_settings: Setting
             answer = server.post(path, body, address=address)
             assert (answer.status, answer.json["code"]) == (503, "too-many-requests")
             assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_what_takes_long_to_read_is_told_by_its_facets_too() -> None:
+    usual = json.loads(json.dumps(event()))
+    many: dict[str, Any] = {f"{number:x}": {} for number in range(10_000)}
+    assert not _is_large(usual)
+    for facet in (many, {"text": "x" * 1_000_000}, {"list": [[1]] * 6_000}):
+        assert _is_large({**usual, "run": {**usual["run"], "facets": {"one": facet}}})
+    assert _is_large({**usual, "inputs": [{"namespace": "a", "name": str(number)} for number in range(301)]})

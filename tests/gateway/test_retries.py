@@ -401,6 +401,31 @@ def test_a_key_is_issued_once_and_told_once(server: Served, root: str, sent: Map
     assert [(one["id"], one["label"]) for one in listed] == [(first.json["key_id"], "one")]
 
 
+def test_a_key_that_is_asked_for_again_without_waiting_is_not_told_one_that_opens_nothing(
+    server: Served, root: str
+) -> None:
+    own, at = key(), f"{_OF}/holder/keys"
+    assert server.post(at, {"label": "first"}, key=root, Idempotency_Key=own).status == 201
+    again = server.post(at, {"label": "first"}, key=root, Idempotency_Key=own, Prefer="respond-async")
+    assert (again.status, again.json["code"], b"mjk_" in again.body) == (422, "key-reused", False)
+
+
+def test_a_key_that_was_refused_is_refused_again_in_the_same_way(server: Served, root: str) -> None:
+    own, at = key(), f"{_OF}/stranger/keys"
+    answers = [server.post(at, {"label": "none"}, key=root, Idempotency_Key=own) for _ in range(2)]
+    assert answers[0].status in (404, 409, 422), answers[0].body
+    assert answers[0].json["code"] != "key-reused"
+    assert [(one.status, one.json["code"]) for one in answers] == [(answers[0].status, answers[0].json["code"])] * 2
+
+
+def test_a_key_without_rights_is_refused_before_its_body_is_read(server: Served) -> None:
+    key = member(server.journal, "nothing-granted")
+    eventually(lambda: server.get("/api/v1/access/me", key=key).status == 200)
+    for path in ("/api/v1/lineage", "/api/v1/lineage/batch", "/api/v1/events"):
+        answer = server.post(path, b"[" * 100_000, key=key)
+        assert (answer.status, answer.json["code"]) == (403, "forbidden"), path
+
+
 def test_a_line_that_is_sent_again_with_its_id_counts_once(server: Served, root: str) -> None:
     """Lines have no header of their own: each says its id, and that it may be there already."""
     server.journal.emit(EntityRegistered(dataset(SPACE, "line"))).position  # noqa: B018  (acknowledged)

@@ -174,6 +174,9 @@ def test_a_repository_does_not_name_its_default_branch_to_whoever_may_not_read_t
             answer = server.get(path, key=key)
             assert (answer.status, b"trunk" in answer.body) == (200, told), (path, key)
             assert b"cellar" in answer.body, path
+    tag = server.get(f"/api/v1/entities/{repository}", key=narrow).headers["etag"]
+    again = server.get(f"/api/v1/entities/{repository}", key=whole, If_None_Match=tag)
+    assert (again.status, b"trunk" in again.body) == (200, True), "a tag names a state, and not what is told of it"
     for query in ("trunk", "hid*", "default_branch:*", "default_branch:hidden*", "trunc"):
         answer = server.get(f"/api/v1/search?query={quote(query)}&facets=true", key=narrow)
         assert (answer.status, answer.json["total"], answer.json["hits"]) == (200, 0, []), query

@@ -37,6 +37,20 @@ def test_pages_are_full_and_say_exactly_where_something_is_left_out(seen: list[b
     assert told == [number for number, is_seen in enumerate(seen) if is_seen]
 
 
+def test_much_that_is_withheld_is_passed_over_in_few_reads() -> None:
+    """Each read may begin anew, so that their number must not grow with what is left out."""
+    asked: list[int] = []
+
+    def read(after: int | None, most: int) -> Sequence[int]:
+        asked.append(most)
+        begin = 0 if after is None else after + 1
+        return range(100_000)[begin : begin + most]
+
+    assert withholding.seen_rows(read, lambda row: row, lambda _: False, None, 20) == ([], True)
+    assert len(asked) <= 12
+    assert max(asked) <= 16_000
+
+
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 

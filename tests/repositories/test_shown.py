@@ -202,6 +202,8 @@ def test_so_does_one_of_a_branch_as_at_a_time(monkeypatch: pytest.MonkeyPatch, w
 class EveryRight(Rights):
     """Whoever has it may do anything."""
 
+    grants = (("admin", "*"),)
+
     def may(self, action: str, urn: Any) -> bool:
         return True
 
