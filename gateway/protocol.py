@@ -16,6 +16,10 @@ ABORT: Final = "metajournal.abort"
 """The extension of a request's scope that drops its connection, with all that waits to be sent."""
 HEAD_S: Final = 10.0
 HEAD_BYTES: Final = 65_536
+_NOT_HTTP: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 30\r\n"
+    b"content-type: text/plain; charset=utf-8\r\n\r\nInvalid HTTP request received."
+)
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"  # RFC 6585
@@ -87,9 +91,11 @@ class DeadlinedProtocol(HttpToolsProtocol):
         """The connection is over; uvicorn tells the request that came last alone."""
         self._end_deadline()
         super().connection_lost(exc)
-        for cycle in self._cycles:
-            cycle.disconnected = True
-            cycle.message_event.set()
+        self._end_cycles()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        self._give_up(_NOT_HTTP)
 
     def _wait_for_head(self) -> None:
         if self._deadline is None:
@@ -101,7 +107,22 @@ class DeadlinedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _give_up(self, answer: bytes) -> None:
+        """End the connection; without an answer where that would be taken for another request's."""
         self._end_deadline()
         if not self.transport.is_closing():
-            self.transport.write(answer)
+            self.transport.write(answer if self._is_unanswered() else b"")
             self.transport.close()
+            self._end_cycles()
+
+    def _is_unanswered(self) -> bool:
+        """Whether the next answer is that of the request that is being read: no other one waits, and it has none."""
+        waiting = [cycle for cycle in self._cycles if not cycle.response_complete]
+        if self._in_head:
+            return not waiting
+        return waiting == [self.cycle] and not self.cycle.response_started
+
+    def _end_cycles(self) -> None:
+        """Requests that are not answered yet get no answer any more."""
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()

@@ -8,24 +8,31 @@ import logging
 import select
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from http.client import HTTPResponse
+from itertools import product
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from metajournal import EntityRegistered, dataset
 from metajournal.domains.access.keys import make_key
+from metajournal.domains.access.rights import Rights
 from metajournal.gateway import protocol
 from metajournal.gateway.bodies import EVENTS_BYTES, Body, value_of
 from metajournal.gateway.fields import unknown_fields
+from metajournal.gateway.principals import SESSION, Principal
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
+from tests.gateway.browsing import Browser
 from tests.gateway.reading import key_of
 from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, beside, served
+from tests.repositories.staying import created, entry
 from tests.wait import eventually
 
 PROPERTIES = "/v3/namespaces/p/datasets/d/metadata/properties"
@@ -59,15 +66,33 @@ def code(answer: Got) -> tuple[int, Any]:
     return answer.status, answer.json.get("code")
 
 
+def connected(server: Served, most_s: float = 30) -> socket.socket:
+    """A connection to the server."""
+    host, _, port = server.address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=most_s)
+
+
 def raw(server: Served, data: bytes, *, most_s: float = 30) -> bytes:
     """What comes back on a connection until the server closes it."""
-    host, _, port = server.address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=most_s) as connection:
+    with connected(server, most_s) as connection:
         connection.sendall(data)
-        answer = b""
+        return rest_of(connection)
+
+
+def rest_of(connection: socket.socket) -> bytes:
+    """What comes on a connection until the server closes it, also with something unread."""
+    answer = b""
+    with suppress(ConnectionResetError):
         while part := connection.recv(65_536):
             answer += part
-        return answer
+    return answer
+
+
+def answer_on(connection: socket.socket) -> Got:
+    """The next answer on a connection, which stays open."""
+    answer = HTTPResponse(connection)
+    answer.begin()
+    return Got(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read())
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/v1/nothing", "/v3/namespaces/p/datasets/d", "//", "/%2e%2e/etc"])
@@ -400,16 +425,14 @@ def test_the_description_needs_no_key_and_lists_every_address(server: Served) ->
     }  # fmt: skip
 
 
-def test_a_head_that_trickles_is_ended_and_others_are_served_meanwhile(
-    server: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_that_stops_is_ended(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEAD_S", 0.5)
     assert raw(server, b"GET /openapi.json HTTP/1.1\r\nHost: loc").startswith(b"HTTP/1.1 408")
     assert raw(server, b"").startswith(b"HTTP/1.1 408")
     assert server.get(PROPERTIES).status == 200
 
 
-def test_a_body_that_trickles_is_ended(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_stops_is_ended(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metajournal.gateway.app.BODY_S", 0.5)
     head = (
         f"POST {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\nContent-Length: 9\r\n\r\n"
@@ -417,6 +440,59 @@ def test_a_body_that_trickles_is_ended(server: Served, monkeypatch: pytest.Monke
     answer = raw(server, head.encode() + b'{"a"')
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"too-slow" in answer
+
+
+def has_come(connection: socket.socket) -> bool:
+    """Whether there is something to read on a connection, or its end."""
+    return bool(select.select([connection], [], [], 0)[0])
+
+
+def drip(slow: Mapping[socket.socket, bytes]) -> list[socket.socket]:
+    """The connections on which nothing has come yet; a little more is sent on each."""
+    waiting = [connection for connection in slow if not has_come(connection)]
+    for connection in waiting:
+        connection.sendall(slow[connection])
+    return waiting
+
+
+BODIES = f"POST {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n".encode()
+TRICKLES: list[tuple[bytes, bytes, list[int]]] = [
+    (b"GET /", b"x", [408]),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"x", [408]),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X: y\r\n", [408]),
+    (BODIES + b"Content-Length: 99999\r\n\r\n{", b" ", [408]),
+    (BODIES + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", [408]),
+    (BODIES + b"Transfer-Encoding: chunked\r\n\r\n", b"0", [408]),
+    (BODIES + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: ", b"x", [408]),
+]
+"""How a request begins, what comes of it again and again, and its answers."""
+
+
+def test_what_trickles_is_ended_at_its_deadline_and_others_are_served_meanwhile(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte in time earns no further time: neither one of a head, nor of a body, nor of what is answered already."""
+    monkeypatch.setattr(protocol, "HEAD_S", 3.0)
+    monkeypatch.setattr("metajournal.gateway.app.BODY_S", 3.0)
+    before = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answered = b"POST /openapi.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n\r\n"
+    kinds = [*product((b"", before), TRICKLES), (answered, (b"{", b" ", []))]
+    slow: dict[socket.socket, bytes] = {}
+    with ExitStack() as opened:
+        for first, (begins, piece, _) in kinds:
+            connection = opened.enter_context(connected(server))
+            if first:
+                connection.sendall(first)
+                assert answer_on(connection).status in (404, 405)
+            connection.sendall(begins)
+            slow[connection] = piece
+        for _ in range(10):
+            assert server.get(PROPERTIES).status == 200
+            assert len(drip(slow)) == len(kinds), "all of them are open"
+        eventually(lambda: not drip(slow), 5, "the end of all")
+        for connection, (_, (_, _, ends)) in zip(slow, kinds, strict=True):
+            assert statuses(rest_of(connection)) == ends
+    assert server.get(PROPERTIES).status == 200
 
 
 def test_the_rest_of_a_body_that_is_answered_already_has_a_deadline(
@@ -443,21 +519,146 @@ def test_a_transfer_coding_that_is_not_understood_is_refused(server: Served, cod
     assert server.get(PROPERTIES).json == {}
 
 
+HIDDEN = "dataset:p/smuggled"
+"""What a request registers that nobody was to take for one."""
+
+
+def registering(urn: str) -> bytes:
+    """A request that is the last one of its connection."""
+    head = f"POST /api/v1/entities/{urn} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode()
+
+
+def kept_open(target: str, *fields: str, version: str = "1.1") -> bytes:
+    """The head of a request behind which another one may come."""
+    lines = (f"POST {target} HTTP/{version}", "Host: localhost", f"Authorization: Bearer {ADMIN}", *fields)
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+def statuses(answers: bytes) -> list[int]:
+    """The status of each answer of a connection."""
+    return [int(answer[:3]) for answer in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+OUTER = "/api/v1/entities/dataset:p/outer"
+TARGETS = [OUTER, "/openapi.json"]
+"""One that reads a body and does what it says, and one that is answered without it."""
+
+
+def is_nothing_done(server: Served) -> bool:
+    """Whether neither a refused request has had an effect nor what stands in or behind it."""
+    return server.get(OUTER).status == server.get(f"/api/v1/entities/{HIDDEN}").status == 404
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
-    "head",
+    "fields",
     [
-        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 5\r\nContent-Length: 6\r\n",
-        b"Transfer-Encoding: chunked, identity\r\n", b"Content-Length: -1\r\n", b"Content-Length: +5\r\n",
+        ("Content-Length: 5", "Transfer-Encoding: chunked"), ("Transfer-Encoding: chunked", "Content-Length: 5"),
+        ("Content-Length: 5", "Content-Length: 6"), ("Content-Length: 5, 6",),
+        ("Transfer-Encoding: chunked, identity",), ("Transfer-Encoding: chunked", "Transfer-Encoding: identity"),
+        ("Transfer-Encoding : chunked",), ("Transfer-Encoding:\r\n chunked",),
+        ("Content-Length: -1",), ("Content-Length: +5",), ("Content-Length : 5",),
     ],
 )  # fmt: skip
-def test_a_request_with_two_lengths_is_never_two_requests(server: Served, head: bytes) -> None:
-    """Neither its rest nor a chunk of it is taken for a request of its own."""
-    hidden = (
-        b"POST /api/v1/entities/dataset:p/smuggled HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin\r\n\r\n"
+def test_a_request_with_two_lengths_is_never_two_requests(server: Served, target: str, fields: tuple[str, ...]) -> None:
+    """It is refused, its connection ends, and neither its rest nor a chunk of it is taken for a request of its own."""
+    answers = raw(server, kept_open(target, *fields) + b"0\r\n\r\n" + registering(HIDDEN))
+    assert statuses(answers) == [400]
+    assert is_nothing_done(server)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        b"xyz\r\n{}\r\n", b"0x2\r\n{}\r\n", b"-2\r\n{}\r\n", b" 2\r\n{}\r\n", b"2 \r\n{}\r\n", b"\r\n{}\r\n",
+        b"1" + b"0" * 15 + b"2\r\n{}\r\n",  # 2 where a size of 64 bits runs over
+        b"2\n{}\r\n", b"2\r{}\r\n", b"2\r\n{}\n", b"2\r\n{}XX", b"1\r\n{}\r\n", b"2\r\n{}\r\n0\n\n",
+        b"2;\r\n{}\r\n", b"2;a\n{}\r\n", b"2 ;a\r\n{}\r\n",
+        b'2;a="\r\n{}\r\n0\r\n\r\n' + registering(HIDDEN) + b'"\r\n{}\r\n',
+    ],
+)  # fmt: skip
+def test_a_body_in_broken_chunks_is_refused_and_nothing_behind_it_is_read(
+    server: Served, target: str, chunk: bytes
+) -> None:
+    """Sizes that are none or too large, line ends without CR, extensions that are none (RFC 9112, 7.1)."""
+    head = kept_open(target, "Transfer-Encoding: chunked")
+    assert statuses(raw(server, head + chunk + b"0\r\n\r\n" + registering(HIDDEN))) == [400]
+    assert is_nothing_done(server)
+
+
+@pytest.mark.parametrize("size", [b"ffffffffffffffff", b"fffffffffffffff", b"7fffffff"])
+def test_all_that_comes_in_a_huge_chunk_is_body(server: Served, monkeypatch: pytest.MonkeyPatch, size: bytes) -> None:
+    """A size may be large; what does not come in time ends the connection."""
+    monkeypatch.setattr("metajournal.gateway.app.BODY_S", 0.5)
+    chunk = size + b"\r\n{}\r\n0\r\n\r\n"
+    answers = raw(server, kept_open(OUTER, "Transfer-Encoding: chunked") + chunk + registering(HIDDEN))
+    assert statuses(answers) == [408]
+    assert is_nothing_done(server)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("head", ["POST {0} HTTP/1.1\nHost: localhost\n\n", "POST {0} HTTP/1.1\r\nHost: localhost\n\n"])
+def test_a_head_whose_lines_end_without_cr_is_refused(server: Served, target: str, head: str) -> None:
+    assert statuses(raw(server, head.format(target).encode() + registering(HIDDEN))) == [400]
+    assert is_nothing_done(server)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("plain", b"2\r\n{}\r\n0\r\n\r\n"),
+        ("zeros", b"0000000000000000000002\r\n{}\r\n000\r\n\r\n"),
+        ("extended", b'2;a;b=c;d="e \\" f"\r\n{}\r\n0;g\r\n\r\n'),
+    ],
+)
+def test_extensions_of_chunks_are_passed_over_and_the_next_request_is_answered(
+    server: Served, name: str, body: bytes
+) -> None:
+    """As RFC 9112, 7.1.1 has it: a receiver ignores extensions that it does not know."""
+    head = kept_open(f"/api/v1/entities/dataset:p/in-{name}", "Transfer-Encoding: chunked")
+    assert statuses(raw(server, head + body + registering(f"dataset:p/behind-{name}"))) == [201, 201]
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_request_within_a_body_is_text(server: Served, target: str, framing: str) -> None:
+    """Also where the answer is there before the body; what stands behind the body is the next request."""
+    within, last = (
+        registering(HIDDEN),
+        f"GET {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode(),
     )
-    data = b"POST /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + b"\r\n0\r\n\r\n" + hidden
-    raw(server, data)
-    assert server.get("/api/v1/entities/dataset:p/smuggled").status == 404
+    if framing == "length":
+        sent = kept_open(target, f"Content-Length: {len(within)}") + within
+    else:
+        sent = kept_open(target, "Transfer-Encoding: chunked") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(within), within)
+    assert statuses(raw(server, sent + last)) == [400 if target == OUTER else 405, 401]
+    assert is_nothing_done(server)
+
+
+def test_chunks_in_http_1_0_end_their_connection(server: Served) -> None:
+    """HTTP/1.0 has none, so a proxy may see another body (RFC 9112, 6.1)."""
+    target = "/api/v1/entities/dataset:p/in-1-0"
+    head = kept_open(target, "Connection: keep-alive", "Transfer-Encoding: chunked", version="1.0")
+    assert statuses(raw(server, head + b"2\r\n{}\r\n0\r\n\r\n" + registering(HIDDEN))) == [201]
+    assert is_nothing_done(server)
+
+
+def test_a_body_that_breaks_behind_its_answer_is_not_answered_again(server: Served) -> None:
+    """A second answer would be taken for that of the next request."""
+    with connected(server) as connection:
+        connection.sendall(kept_open("/openapi.json", "Transfer-Encoding: chunked"))
+        assert answer_on(connection).status == 405
+        connection.sendall(b"xyz\r\n" + registering(HIDDEN))
+        assert rest_of(connection) == b""
+    assert is_nothing_done(server)
+
+
+def test_a_request_that_is_not_answered_yet_does_not_get_the_refusal_of_the_next_one(server: Served) -> None:
+    """Its sender would take that for its own answer; a connection that ends without one says nothing of it."""
+    first = kept_open("/api/v1/entities/dataset:p/first", "Content-Length: 0")
+    assert raw(server, first + b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n") == b""
 
 
 def chunked(key: str | None) -> bytes:
@@ -495,6 +696,164 @@ def test_a_gzip_body_has_so_many_members_and_no_more(server: Served) -> None:
     refused = server.post("/api/v1/events", empty * 10_000 + gzip.compress(line), **more)
     assert code(refused) == (400, "not-gzip")
     assert server.post("/api/v1/events", empty * 100 + gzip.compress(line), **more).json["ok"]
+
+
+TOO_LARGE = 17 * 1024 * 1024
+TAKES_EVENTS = ["/api/v1/events", "/api/v1/lineage", "/api/v1/lineage/batch"]
+LINE = b'{"type": "EntityRegistered", "entity": "dataset:p/too-large"}\n'
+EMPTY_BLOCKS = gzip.compress(b"")[:10] + b"\0\0\0\xff\xff" * (TOO_LARGE // 5)
+"""A gzip body of which nothing comes, however much of it there is (RFC 1951, 3.2.4)."""
+
+
+def refusal(server: Served, path: str, framing: str, packing: str, body: Sequence[bytes]) -> tuple[Any, int]:
+    """Status and code of what is answered to a body, and how much of it was sent by then; its end is not sent.
+
+    Args:
+        framing: the field that says its length.
+        packing: its Content-Encoding.
+    """
+    lines = "application/x-ndjson" if path == "/api/v1/events" else "application/json"
+    fields = (f"Content-Type: {lines}", f"Content-Encoding: {packing}", framing)
+    sent = 0
+    with connected(server) as connection:
+        connection.sendall(kept_open(path, *fields))
+        for piece in body:
+            if not has_come(connection):
+                is_chunk = framing.endswith("chunked")
+                connection.sendall(b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunk else piece)
+                sent += len(piece)
+        answer = answer_on(connection)
+    assert server.get("/api/v1/entities/dataset:p/too-large").status == 404
+    assert f"{EVENTS_BYTES:,} bytes" in answer.json["detail"]
+    return code(answer), sent
+
+
+@pytest.mark.parametrize("packing", ["identity", "gzip"])
+@pytest.mark.parametrize("path", TAKES_EVENTS)
+def test_a_body_whose_length_is_too_large_is_refused_before_it_comes(server: Served, path: str, packing: str) -> None:
+    assert refusal(server, path, f"Content-Length: {TOO_LARGE}", packing, []) == ((413, "body-too-large"), 0)
+
+
+@pytest.mark.parametrize("packing", ["identity", "gzip"])
+@pytest.mark.parametrize("path", TAKES_EVENTS)
+def test_a_body_in_chunks_is_refused_once_it_is_too_large(server: Served, path: str, packing: str) -> None:
+    """A packed one by its own size too: what it unpacks to may be nothing."""
+    data = EMPTY_BLOCKS if packing == "gzip" else LINE + b" " * TOO_LARGE
+    pieces = [data[offset : offset + 65_536] for offset in range(0, TOO_LARGE, 65_536)]
+    refused, sent = refusal(server, path, "Transfer-Encoding: chunked", packing, pieces)
+    assert refused == (413, "body-too-large")
+    assert sent > EVENTS_BYTES
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+@pytest.mark.parametrize("path", TAKES_EVENTS)
+def test_a_body_that_unpacks_to_too_much_is_refused(server: Served, path: str, framing: str) -> None:
+    packed = gzip.compress(LINE + b" " * TOO_LARGE)
+    assert len(packed) < 65_536
+    field = f"Content-Length: {len(packed)}" if framing == "length" else "Transfer-Encoding: chunked"
+    assert refusal(server, path, field, "gzip", [packed]) == ((413, "body-too-large"), len(packed))
+
+
+BREAK = "\r\nX-Evil: yes\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
+BROKEN = quote(f"a{BREAK}", safe="")
+
+
+def clean(answer: Got) -> Got:
+    """An answer whose headers are all the server's own."""
+    assert answer.status < 500, answer.body
+    assert "x-evil" not in answer.headers
+    assert not any(set("\r\n") & set(value) for value in answer.headers.values())
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/api/v1/entities/dataset:p/{0}", 404), ("GET", "/api/v1/entities/{0}", 400),
+        ("GET", "/api/v1/entities/?urn={0}", 400), ("GET", "/api/v1/entities/dataset:p/d?as_at={0}", 400),
+        ("GET", "/{0}", 404), ("GET", "/api/v1/search?{0}=1", 400), ("GET", "/api/v1/search?limit={0}", 400),
+        ("GET", "/api/v1/history/dataset:p/d?cursor={0}", 400), ("GET", "/api/v1/changes?after={0}", 400),
+        ("GET", "/api/v1/access/principals?cursor={0}", 200), ("GET", "/api/v1/access/principals?limit={0}", 400),
+        ("GET", "/api/v1/access/principals/{0}", 400), ("GET", "/api/v1/events/{0}", 400),
+        ("GET", "/api/v1/repositories?cursor={0}", 200), ("GET", "/v3/namespaces/{0}/datasets/d/metadata/tags", 404),
+        ("DELETE", "/v3/namespaces/p/datasets/d/metadata/tags/{0}", 200),
+        ("PUT", "/api/v1/entities/dataset:p/{0}", 405),
+    ],
+)  # fmt: skip
+def test_line_ends_in_an_address_reach_no_header(server: Served, method: str, path: str, expected: int) -> None:
+    assert clean(server.ask(method, path.format(BROKEN))).status == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["Idempotency-Key", "If-Match", "Metajournal-At-Least", "Prefer", "X-Request-Id", "traceparent", "Accept"]
+)
+def test_line_ends_in_a_header_reach_no_header(server: Served, name: str) -> None:
+    """Packed as in addresses they are text; as they are they end the request."""
+    path = "/api/v1/entities/dataset:p/d"
+    for method in ("GET", "POST"):
+        clean(server.ask(method, path, **{name.replace("-", "_"): BROKEN}))
+    for line_end in ("\r\n ", "\r", "\n", "\r\n\t"):
+        answers = raw(server, kept_open(path, f"{name}: a{line_end}X-Evil: yes", "Content-Length: 0"))
+        assert statuses(answers) == [400], line_end
+        assert b"evil" not in answers.lower()
+
+
+def test_line_ends_in_values_reach_no_header(server: Served) -> None:
+    """Of what is written, whether its verdict is waited for or not, and of what is refused."""
+    text, urn = f"a{BREAK}", f"dataset:p/{BROKEN}"
+    made = {"description": text, "properties": {text: text}, "tags": [text]}
+    assert clean(server.post(f"/api/v1/entities/{urn}", made)).status == 201
+    pending = clean(server.post(f"/api/v1/entities/{urn}", made, Prefer="respond-async"))
+    assert pending.status == 202
+    assert pending.headers["location"] == f"/api/v1/events/{pending.headers['metajournal-event-id']}"
+    got = clean(server.get(f"/api/v1/entities?urn={quote(urn, '')}"))
+    assert (got.status, got.json["urn"]) == (200, urn), got
+    tagged = {"type": "TagsAdded", "entity": urn, "tags": ["b"]}
+    assert clean(server.post("/api/v1/events", tagged)).status == 200
+    for wrong in ({"event_id": text, "repeat": True}, {"entity": f"dataset:p/{text}"}, {"expected": text}, {text: 1},
+                  {"type": text}):  # fmt: skip
+        assert clean(server.post("/api/v1/events", {**tagged, **wrong})).status in (400, 403), wrong
+
+
+def test_line_ends_in_the_address_of_a_next_page_stay_encoded(server: Served) -> None:
+    urn = f"dataset:pages/{BROKEN}"
+    for number in range(3):
+        assert server.post(f"/api/v1/entities/{urn}", {"description": f"{number}"}).status in (200, 201)
+    branch = created(server.journal, "broken").branch("main")
+    branch.write([entry(f"a{BREAK}"), entry(f"b{BREAK}")])[-1].position  # noqa: B018  (waits)
+    server.fold()
+    objects = "/api/v1/repositories/broken/objects?ref=main&limit=1"
+    for path, encoded in (
+        (f"/api/v1/history/{urn}?limit=1", f"/api/v1/history/{urn}?limit=1&cursor="),
+        (objects, f"{objects}&cursor={BROKEN.replace('%20', '+')}"),
+    ):
+        link = clean(server.get(path)).headers["link"]
+        assert link.startswith(f"<{encoded}")
+        assert clean(server.get(link.partition(">")[0].removeprefix("<"))).status == 200
+
+
+def test_line_ends_in_a_form_stay_encoded_in_where_it_leads(server: Served) -> None:
+    server.principals.by_key["visitor"] = Principal(
+        "default", "visitor", "visitor", Rights([("admin", "*")], {}), SESSION
+    )
+    browser, text = Browser(server), f"a{BREAK}"
+    to_login = clean(browser.get(f"/search?query={BROKEN}"))
+    assert (to_login.status, to_login.headers["location"]) == (
+        303,
+        f"/login?next={quote(f'/search?query={BROKEN}', '')}",
+    )
+    browser.cookie = f"mj-{server.address.rpartition(':')[2]}=visitor"
+    assert clean(browser.get(f"/login?next=/{BROKEN}")).headers["location"] == "/"
+    form = next(one for one in browser.page("/register").all("form") if one.attributes["action"] == "/register")
+    registered = clean(browser.submit(form, urn=f"dataset:formed/{BROKEN}", tags="b", description=text))
+    assert registered.headers["location"] == f"/entity?urn=dataset%3Aformed%2F{quote(BROKEN)}&done=1"
+    assert clean(browser.submit(form, urn=f"dataset:formed/{text}")).status == 400
+    token = form.all("input", name="token")[0].attributes["value"] or ""
+    for path, name in (("/access/principals", "principal"), ("/access/roles", "role")):
+        fields = {"token": token, name: text, "expected": "0", "ReadEntity": "on"}
+        assert clean(browser.send(path, fields)).status == 400
+    back = clean(browser.send("/logout", {"token": "x"}, Referer=f"http://{server.address}/{BROKEN}"))
+    assert back.status == 403
 
 
 def test_errors_tell_no_innards(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
