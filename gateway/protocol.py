@@ -8,6 +8,10 @@ A head has 10 seconds from its first byte, or from the connection's beginning; a
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import sys
+import termios
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,6 +20,8 @@ ABORT: Final = "metajournal.abort"
 """The extension of a request's scope that drops its connection, with all that waits to be sent."""
 HEAD_S: Final = 10.0
 HEAD_BYTES: Final = 65_536
+STALLED_S: Final = 30.0
+"""Seconds in which whoever is being answered must take something of what waits for them."""
 _NOT_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 30\r\n"
     b"content-type: text/plain; charset=utf-8\r\n\r\nInvalid HTTP request received."
@@ -30,6 +36,7 @@ class DeadlinedProtocol(HttpToolsProtocol):
     """uvicorn's connection, which ends when a request's head does not come in time or is too large."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
     _head_bytes: int = 0
     _beside_bytes: int = 0
     """What came since the last piece of a body and is none: sizes of chunks and trailers."""
@@ -87,9 +94,43 @@ class DeadlinedProtocol(HttpToolsProtocol):
         if not self._in_head and not self.transport.is_closing() and self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._give_up, b"")
 
+    def pause_writing(self) -> None:
+        """More waits to be sent than the other end takes; from now on it must take something again and again."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Next to nothing waits any more."""
+        super().resume_writing()
+        self._end_watch()
+
+    def _watch(self) -> None:
+        self._end_watch()
+        self._stalled = self.loop.call_later(STALLED_S, self._look_again, self._unsent_bytes())
+
+    def _look_again(self, before: int) -> None:
+        """Drop a connection of which nothing was taken: to close it would be to wait for its reader."""
+        if self._unsent_bytes() >= before:
+            self.transport.abort()
+        else:
+            self._watch()
+
+    def _unsent_bytes(self) -> int:
+        """What waits here and, where the system tells that, in its own buffer, which is large."""
+        taken = bytearray(4)
+        with suppress(OSError):
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, taken)
+        return self.transport.get_write_buffer_size() + int.from_bytes(taken, sys.byteorder)
+
+    def _end_watch(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over; uvicorn tells the request that came last alone."""
         self._end_deadline()
+        self._end_watch()
         super().connection_lost(exc)
         self._end_cycles()
 

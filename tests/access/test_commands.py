@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from metajournal import Journal
+from metajournal import Journal, dataset
 from metajournal.domains.access.keys import parse_key
 from metajournal.domains.access.urns import key_urn, principal_urn
 from metajournal.schemas.errors import InputError
+from metajournal.stack.home import gateway_address
+from tests.gateway.serving import Asked
 from tests.installation import Installation
+from tests.wait import eventually
 
 pytestmark = pytest.mark.services
+WITHOUT_INDEX = ("--set", "elasticsearch.url=http://127.0.0.1:1")
+"""Nothing answers there."""
+ME = "/api/v1/access/me"
 
 
-def said(installation: Installation, *words: str, code: int = 0) -> Any:
-    """What a command with --json prints."""
-    done = installation.metajournal("access", *words, "--json")
+def said(installation: Installation, *words: str, code: int = 0, before: Sequence[str] = ()) -> Any:
+    """What a command with --json prints; `before` stands before its name."""
+    done = installation.metajournal(*before, "access", *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -95,3 +107,115 @@ def test_what_stands_of_access_is_published_and_found_nowhere(installation: Inst
             journal.access.define_role("mine", ["ReadEntities"])
     verified = installation.metajournal("verify", "--json")
     assert json.loads(verified.stdout)["ok"], verified.stdout
+
+
+def test_roles_that_are_typed_allow_what_they_say_until_they_are_deleted(installation: Installation) -> None:
+    """The commands need no index; what they did is then asked of Kafka and the lake alone."""
+
+    def typed(*words: str, code: int = 0) -> Any:
+        return said(installation, *words, code=code, before=WITHOUT_INDEX)
+
+    entity, elsewhere = dataset("grown", "x"), dataset("other", "x")
+    assert typed("register", "grace")["outcome"] == "accepted"
+    key = typed("issue-key", "grace")["key"]
+    assert typed("define-role", "grower", "ReadEntity", "WriteEntity")["outcome"] == "accepted"
+    assert typed("grant", "grace", "grower", "--on", "dataset:grown/*", "--on", "dataset:other/*")["ok"]
+    assert [(one["actions"], one["constant"]) for one in typed("roles") if one["name"] == "grower"] == [
+        (["ReadEntity", "WriteEntity"], False)
+    ]
+    with Journal.connect(installation.settings) as journal, journal.access.opened() as directory:
+
+        def allowed() -> list[bool]:
+            """Whether the key's holder may read and write, and read elsewhere."""
+            directory.wait(60)
+            who = directory.who(key)
+            assert who is not None
+            asked = (("Read", entity), ("Write", entity), ("Read", elsewhere))
+            return [who.rights.may(verb, urn) for verb, urn in asked]
+
+        assert allowed() == [True, True, True]
+        assert typed("define-role", "grower", "ReadEntity")["outcome"] == "accepted"
+        assert allowed() == [True, False, True]
+        assert typed("revoke", "grace", "grower", "--on", "dataset:other/*")["outcome"] == "accepted"
+        assert allowed() == [True, False, False]
+        assert typed("delete-role", "grower")["outcome"] == "accepted"
+        assert allowed() == [False, False, False]
+        again = typed("define-role", "grower", "ReadEntity", code=1)
+        assert (again["outcome"], again["reason"]) == ("rejected", "retired")
+        assert allowed() == [False, False, False]
+        assert typed("show", "grace")["grants"] == [{"role": "grower", "pattern": "dataset:grown/*"}]
+        assert typed("revoke", "grace", "--all")["outcome"] == "accepted"
+        assert typed("show", "grace")["grants"] == []
+    assert "grower" not in [one["name"] for one in typed("roles")]
+    assert typed("define-role", "admin", "ReadEntity", code=1)["reason"] == "protected"
+    assert typed("define-role", "other", "ReadEntities", code=2)["error"]["code"] == "unknown-action"
+    assert typed("grant", "grace", "grower", "--on", "*", code=2)["error"]["code"] == "unknown-role"
+    assert "error" in typed("revoke", "grace", "grower", code=2)
+
+
+def test_keys_that_are_revoked_or_whose_principal_is_disabled_are_refused(installation: Installation) -> None:
+    """By whoever follows the journal, the running gateway too; and for good, though its principal is enabled again."""
+
+    def typed(*words: str, code: int = 0) -> Any:
+        return said(installation, *words, code=code, before=WITHOUT_INDEX)
+
+    address = gateway_address(installation.folder)
+    assert address is not None
+    gateway = Asked(address.partition("//")[2])
+    assert typed("register", "hal")["ok"]
+    assert typed("grant", "hal", "analyst", "--on", "*")["ok"]
+    first, second = (typed("issue-key", "hal") for _ in range(2))
+    with Journal.connect(installation.settings) as journal, journal.access.opened() as directory:
+
+        def good() -> list[bool]:
+            """Which of the two keys are taken."""
+            directory.wait(60)
+            taken = [directory.who(one["key"]) is not None for one in (first, second)]
+            eventually(
+                lambda: (
+                    [gateway.get(ME, key=one["key"]).status for one in (first, second)]
+                    == [200 if one else 401 for one in taken]
+                )
+            )
+            return taken
+
+        assert good() == [True, True]
+        assert typed("revoke-key", "hal", first["id"])["outcome"] == "accepted"
+        assert good() == [False, True]
+        assert typed("disable", "hal")["outcome"] == "accepted"
+        assert good() == [False, False]
+        shown = typed("show", "hal")
+        assert (shown["enabled"], shown["keys"]) == (False, [])
+        assert typed("issue-key", "hal", code=1)["reason"] == "disabled"
+        assert typed("register", "hal")["outcome"] == "accepted"
+        assert good() == [False, False]
+        shown = typed("show", "hal")
+        assert (shown["enabled"], shown["grants"]) == (True, [{"role": "analyst", "pattern": "*"}])
+    assert typed("disable", "nobody", code=1)["reason"] == "unknown-entity"
+    assert typed("revoke-key", "hal", "laptop", code=2)["error"]["message"].startswith("The id of a key must be")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="arguments of processes are read in /proc")
+def test_no_key_stands_in_an_argument_of_a_process(installation: Installation) -> None:
+    """A command makes a key and prints it, and is never given one where every user can read it."""
+    seen: set[bytes] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    seen.add((process / "cmdline").read_bytes())
+            done.wait(0.02)
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        issued = [said(installation, "issue-key", "admin")["key"], said(installation, "issue-code", "admin")["code"]]
+    finally:
+        done.set()
+        watching.join()
+    for command in (b"issue-key", b"issue-code"):
+        assert [line for line in seen if command in line]
+    for text in (*issued, *re.findall(r"mjk_\w+", installation.printed_by_up.read_text())):
+        assert [line for line in seen if text.split("_")[2].encode() in line] == []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -13,6 +15,7 @@ from metajournal import EntityRegistered, Journal
 from metajournal.consumers import whole_topic as whole_module
 from metajournal.consumers.pins import Pin, take_pins
 from metajournal.domains.access import events as e
+from metajournal.domains.access import keys as keys_module
 from metajournal.domains.access.directory import Directory, RightsNotHeardError
 from metajournal.domains.access.keys import KeyText, make_key, parse_key
 from metajournal.domains.access.urns import key_urn, principal_urn, role_urn
@@ -177,6 +180,41 @@ def test_an_id_that_two_principals_have_is_neithers(journal: Journal, stream: Br
         emitted(journal, e.KeyRevoked(key_urn("eve", key.id)))
         directory.wait(30)
         assert directory.who(key.text) is not None
+
+
+def test_an_unknown_id_is_compared_as_a_wrong_secret_is(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the time of an answer does not tell which ids there are: each key that is one costs the same comparison."""
+    emitted(journal, e.PrincipalRegistered(principal_urn("fay")), e.PrincipalRegistered(principal_urn("gil")))
+    good, revoked, of_nobody = issued(journal, "fay"), issued(journal, "fay"), issued(journal, "gil")
+    late = issued(journal, "fay", not_after=1)
+    emitted(journal, e.KeyRevoked(key_urn("fay", revoked.id)), e.PrincipalDisabled(principal_urn("gil")))
+    compared: list[tuple[str, str]] = []
+
+    def equal(given: str, stored: str) -> bool:
+        compared.append((given, stored))
+        return given == stored
+
+    with opened(journal) as directory:
+        directory.wait(30)
+        monkeypatch.setattr(keys_module, "hmac", SimpleNamespace(compare_digest=equal))
+        asked = {
+            "right": good, "another secret": with_another_secret(good), "unknown": make_key(), "revoked": revoked,
+            "of a disabled principal": of_nobody, "expired": late,
+        }  # fmt: skip
+        for what, key in asked.items():
+            compared.clear()
+            assert (directory.who(key.text) is not None) == (what == "right"), what
+            assert [(given, len(stored)) for given, stored in compared] == [(key.hash, 64)], what
+
+
+def with_another_secret(key: KeyText) -> KeyText:
+    """A key of the same id that nobody has issued, and whose check sum is right."""
+    rest = f"mjk_{key.id}_{'0' * 64}"
+    forged = parse_key(f"{rest}_{crc32(rest.encode()):08x}")
+    assert forged is not None
+    return forged
 
 
 def test_where_the_topic_cannot_be_judged_the_lake_is_looked_at_and_nothing_old_is_told(

@@ -8,6 +8,7 @@ import logging
 import select
 import socket
 import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -865,3 +866,44 @@ def test_errors_tell_no_innards(server: Served, monkeypatch: pytest.MonkeyPatch)
     assert code(answer) == (500, "internal")
     assert b"secret" not in answer.body
     assert json.loads(answer.body)["request_id"]
+
+
+def asked_for_much(server: Served) -> socket.socket:
+    """A connection on which more is to be answered than the system takes by itself."""
+    host, _, port = server.address.rpartition(":")
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(30)
+    connection.connect((host, int(port)))
+    connection.sendall(f"GET /openapi.json HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode() * _ANSWERS)
+    return connection
+
+
+_ANSWERS = 60
+
+
+def test_who_takes_nothing_of_an_answer_is_dropped(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "STALLED_S", 0.3)
+
+    def is_dropped() -> bool:
+        try:
+            connection.send(b"\r\n")
+        except (BrokenPipeError, ConnectionResetError):
+            return True
+        return False
+
+    with asked_for_much(server) as connection:
+        eventually(is_dropped, 20, "the end of a connection that nobody reads")
+
+
+def test_who_takes_an_answer_slowly_gets_all_of_it(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "STALLED_S", 0.3)
+    with asked_for_much(server) as connection:
+        began, taken = time.monotonic(), bytearray()
+        while time.monotonic() < began + 1.5:
+            taken += connection.recv(4096)
+            select.select([], [], [], 0.02)
+        while taken.count(b"HTTP/1.1 200 ") < _ANSWERS or not taken.endswith(b"}"):
+            part = connection.recv(65_536)
+            assert part, f"{taken.count(b'HTTP/1.1 200 ')} answers, then an end"
+            taken += part
