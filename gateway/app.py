@@ -40,7 +40,7 @@ from ..schemas.positions import cut_of
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
-from .audit import Audit, UnauditedError
+from .audit import Audit, UnauditedError, without_keys
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, read_value
 from .conditions import Wish, at_least_of, check_once, joined, wish_of
 from .earlier import stands_already
@@ -68,8 +68,6 @@ from .writing import EVENT_ID, Writer
 _log = logging.getLogger("metajournal.gateway")
 _REQUEST_ID: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRACEPARENT: Final = pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_KEY_TEXT: Final = pattern(r"(mjk_[0-9a-fA-F]+)_[0-9a-fA-F]+")
-"""A key where somebody has it in a path: its secret is not for the log."""
 _BEARER: Final = "bearer "
 _NO_HEADERS: Final = Headers()
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -397,7 +395,7 @@ class _Exchange:
         self.traceparent = traced if _TRACEPARENT.fullmatch(traced) else None
         self.began = time.perf_counter()
         self.method = request.method
-        self.path = _KEY_TEXT.sub(r"\1_…", request.scope["raw_path"].decode("latin-1")[:2048])
+        self.path = without_keys(request.scope["raw_path"].decode("latin-1")[:2048])
         self.row: Row | None = None
         self.urn: Urn | None = None
         self.error: Exception | None = None

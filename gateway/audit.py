@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -40,6 +41,7 @@ _STORED_S: Final = 5.0
 """Seconds within which Kafka must have a record."""
 _POLL_S: Final = 0.1
 _AGAIN_S: Final = 30.0
+_KEY_TEXT: Final = re.compile(r"(mjk_[0-9a-fA-F]+)_[0-9a-fA-F]+")
 _PRODUCER: Final = {
     "client.id": "metajournal-audit",
     "delivery.timeout.ms": round(_STORED_S * 1000),
@@ -59,6 +61,11 @@ _OF_EVENTS: Final = (5.0, 1_000)
 """The same of the events of one key that are refused within requests of several."""
 _TOLD_EACH_S: Final = 60.0
 """Seconds until a record counts those that were left out."""
+
+
+def without_keys(text: str) -> str:
+    """A text without the secret of a key that somebody has put into a path or a name: that is for no log."""
+    return _KEY_TEXT.sub(r"\1_…", text)
 
 
 class Exchange(Protocol):
@@ -205,7 +212,7 @@ class Audit:
         urn = told.get("urn", exchange.urn)
         return Record(
             what, "none" if row is None else row.name, told.get("action", "" if row is None else row.action),
-            None if urn is None else str(urn), status, exchange.request_id, exchange.principal,
+            None if urn is None else without_keys(str(urn)), status, exchange.request_id, exchange.principal,
             int(time.time() * 1000),
         )  # fmt: skip
 

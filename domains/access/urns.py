@@ -49,10 +49,10 @@ def name_fault(value: Any) -> str | None:
 
 
 def key_id_fault(value: Any) -> str | None:
-    """What is wrong with the id of a key, or None."""
+    """What is wrong with the id of a key, or None; the value is not shown, since it may be a whole key."""
     if isinstance(value, str) and _KEY_ID.fullmatch(value):
         return None
-    return f"must be 24 hexadecimal digits in lower case, not {value!r:.80}"
+    return "must be 24 hexadecimal digits in lower case: the id of the key, which is its second part"
 
 
 def hash_fault(value: Any) -> str | None:
