@@ -142,7 +142,7 @@ class Site:
         if visit is None:
             return self._to_login(request, page)
         exchange.principal = visit.principal
-        self._buckets.take(visit.principal.key_id)
+        self._buckets.take(f"{visit.principal.tenant}/{visit.principal.actor}")  # all sessions of somebody share it
         fields = await self._form(request, visit) if page.method == "POST" else None
         if page is LOGOUT:
             await self._logins.end(visit.principal)

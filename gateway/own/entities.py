@@ -12,6 +12,9 @@ from ...values import moment, point
 from .rows import AS_AT, AS_OF, shown_row
 
 _ROWS: Final = 1_000
+_BYTES: Final = 8 * 1024 * 1024
+_AT_ONCE: Final = 100
+"""Rows that are read together."""
 _BACK: Final = frozenset({"before", "cursor"})
 """What asks for earlier changes, to which none comes any more."""
 
@@ -21,7 +24,7 @@ def _show(row: EntityRow, request: Request, journal: Any) -> Answer:
 
 
 def history(journal: Journal, request: Request, most: int = 100) -> Answer:
-    """The newest rows, oldest first, and the page before them.
+    """The newest rows, oldest first, and the page before them; fewer where they are large.
 
     Args:
         most: rows of a page, where the query does not say it.
@@ -31,10 +34,35 @@ def history(journal: Journal, request: Request, most: int = 100) -> Answer:
         name = "cursor" if "cursor" in request.query else "before"  # the next page's address has both
         before = request.whole(name, 0, (1 << 63) - 1, least=0)
     as_of = moment(request.query["as_of"]) if "as_of" in request.query else None
-    rows = journal.history(request.entity, limit=limit + 1, before=before, as_of=as_of, tenant=request.tenant)
-    page, more = rows[-limit:], len(rows) > limit
+    page, more = _newest(journal, request, limit, before, as_of)
     shown = [{**shown_row(row, request), "position": str(journal.lake.position_of(row))} for row in page]
     return Answer(shown, next={"cursor": str(page[0].logical_timestamp)} if more else None)
+
+
+def _newest(
+    journal: Journal, request: Request, limit: int, before: int | None, as_of: int | None
+) -> tuple[list[EntityRow], bool]:
+    """So many of the newest rows in front of a place, oldest first, and whether there are more; each has all metadata
+    of its entity, so as many as `_BYTES` take end a page, too."""
+    kept: list[EntityRow] = []
+    left_bytes = _BYTES
+    while True:
+        wanted = min(limit - len(kept), _AT_ONCE) + 1
+        rows = journal.history(request.entity, limit=wanted, before=before, as_of=as_of, tenant=request.tenant)
+        for row in reversed(rows):
+            left_bytes -= _size(row)
+            if len(kept) == limit or (kept and left_bytes < 0):
+                return kept[::-1], True
+            kept.append(row)
+        if len(rows) < wanted:
+            return kept[::-1], False
+        before = rows[0].logical_timestamp
+
+
+def _size(row: EntityRow) -> int:
+    """About how much a row is, in characters."""
+    both = (*row.user_properties.items(), *row.system_properties.items())
+    return sum(len(key) + len(value) for key, value in both)
 
 
 def diff(journal: Journal, request: Request) -> Answer:

@@ -241,6 +241,17 @@ def test_a_key_opens_no_more_sessions_than_it_may_ask_for_at_once(
         assert Browser(server, address).send("/login", {"key": root}).status == 303
 
 
+def test_sessions_of_one_principal_share_what_it_may_ask_for(
+    server: Served, root: str, gateway_settings: Settings
+) -> None:
+    few = replace(gateway_settings.gateway, requests_per_s=0.01, burst=3)
+    key = member(server.journal, "asks-twice", ("analyst", "*"))
+    with beside(replace(gateway_settings, gateway=few)) as address:
+        first, second = Browser(server, address), Browser(server, address)
+        assert [one.log_in(key).status for one in (first, second)] == [303, 303]
+        assert [one.get("/event").status for one in (first, second, first, second)] == [200, 200, 200, 429]
+
+
 def test_failed_logins_of_an_address_are_throttled_and_a_proxys_word_is_believed(
     server: Served, root: str, second: str, gateway_settings: Settings
 ) -> None:
