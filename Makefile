@@ -46,8 +46,9 @@ coverage: install ## report the line coverage of the tests without services (a m
 	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest $(BESIDE) -q -m $(FAST) --ignore tests/faults \
 	  --cov --cov-report=term:skip-covered --cov-report=html
 
-mutation: install ## change rules/ in a thousand small ways, and list changes that no test detects (docs/mutation.md)
+mutation: install ## change rules and rights in thousands of small ways, and list changes that no test detects (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
+	@$(BIN)/python -m tests.mutation --of domains/access
 
 faults: install ## break everything, for up to forty minutes: kills, damage, full disks; prints the seeds
 	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 -o faulthandler_timeout=0 \
