@@ -151,7 +151,8 @@ class DeadlinedProtocol(HttpToolsProtocol):
         """End the connection; without an answer where that would be taken for another request's."""
         self._end_deadline()
         if not self.transport.is_closing():
-            self.transport.write(answer if self._is_unanswered() else b"")
+            if self._is_unanswered():
+                self.transport.write(answer)
             self.transport.close()
             self._end_cycles()
 

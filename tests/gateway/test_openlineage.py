@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
@@ -18,7 +19,9 @@ from metajournal import EntityDeleted, EntityRegistered, Journal, dataset
 from metajournal.domains.access.rights import Rights
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import run
+from metajournal.domains.lineage import receiving
 from metajournal.domains.lineage.receiving import RECEIVING, _is_large
+from metajournal.gateway import bodies
 from metajournal.gateway.principals import Principal
 from metajournal.schemas.endpoints import Request
 from metajournal.schemas.settings import Settings
@@ -391,6 +394,29 @@ def test_overload_is_503_and_never_429(server: Served, gateway_settings: Setting
             answer = server.post(path, body, address=address)
             assert (answer.status, answer.json["code"]) == (503, "too-many-requests")
             assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_what_takes_long_to_read_is_read_beside_the_loop(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[str, list[str]] = {"value_of": [], "read": []}
+
+    def watched(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def read(*given: Any, **more: Any) -> Any:
+            threads[name].append(threading.current_thread().name)
+            return function(*given, **more)
+
+        monkeypatch.setattr(module, name, read)
+
+    watched(bodies, "value_of")
+    watched(receiving, "read")
+    usual = json.loads(json.dumps(event()))
+    large = {**usual, "run": {**usual["run"], "facets": {"many": {f"{number:x}": {} for number in range(10_000)}}}}
+    for one in (usual, large):
+        assert server.post("/api/v1/lineage", one).status == 200
+    [loop, body], [at, beside] = threads["value_of"], threads["read"]
+    assert (loop, body.startswith("metajournal-bodies")) == (at, True)
+    assert beside not in (loop, body)
 
 
 def test_what_takes_long_to_read_is_told_by_its_facets_too() -> None:

@@ -371,6 +371,11 @@ def assert_counts_once(sent: Sent) -> None:
     ] * in_journal
 
 
+def test_a_condition_makes_another_request_of_each_that_is_about_one_entity(sent: Mapping[str, Sent]) -> None:
+    refused = [sent[write.name].conditional for write in _metadata()]
+    assert [(one.status, one.json["code"]) for one in refused] == [(422, "key-reused")] * len(FORMS) * len(_METADATA)
+
+
 @pytest.mark.parametrize("path", ["/v3/metadata/history", f"{_STREAMS}/w?source=x", f"{_STREAMS}/b/batch?source=x"])
 def test_what_has_a_time_of_its_own_has_that_of_its_key(server: Served, sent: Mapping[str, Sent], path: str) -> None:
     at_ms, first, again, *_ = sent[f"POST {path}"]
