@@ -95,7 +95,10 @@ class DeadlinedProtocol(HttpToolsProtocol):
             self._deadline = self.loop.call_later(HEAD_S, self._give_up, b"")
 
     def pause_writing(self) -> None:
-        """More waits to be sent than the other end takes; from now on it must take something again and again."""
+        """More waits to be sent than the other end takes; from now on it must take something again and again.
+
+        Over TLS the loop says so from the second answer on: it takes one whole, however large, by itself.
+        """
         super().pause_writing()
         self._watch()
 
