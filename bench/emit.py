@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import PropertiesSet, TagsAdded
 from metajournal.domains.catalog.urns import dataset
+from metajournal.producers.headers import headers_of
 from metajournal.producers.kafka import ErrorLog, make_consumer, make_producer
 from metajournal.producers.receipts import Receipt
 from metajournal.schemas.settings import Settings
@@ -110,7 +111,7 @@ def captured(journal: Journal, count: int) -> list[Record]:
     records: list[Record] = []
     while len(records) < count:
         for message in consumer.consume(count - len(records), 5):
-            headers = list(dict(message.headers() or ()).items())
+            headers: list[tuple[str, str | bytes | None]] = [*dict(headers_of(message)).items()]
             records.append((message.value() or b"", message.key() or b"", headers))
     consumer.close()
     return records

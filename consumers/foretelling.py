@@ -23,9 +23,11 @@ from ..fold.steps import RowFolder, Share, fold_shares
 from ..lake.columns import JOURNAL_TABLE
 from ..lake.declared import SPECS
 from ..lake.views.viewed import ViewedTable
+from ..producers.headers import HeaderNameError, headers_of
 from ..rules.entity import EntityRow
 from ..schemas.encoding.codec import PREFIX_BYTES, single_object_prefix
 from ..schemas.encoding.known import contracts_by_fingerprint
+from ..schemas.errors import UnavailableError
 from ..schemas.hashing import record_key
 from ..schemas.positions import position
 from .facts import KeptFacts
@@ -125,32 +127,51 @@ class Foretold:
         return key not in self.keys and key in self._seen
 
     def take(self, messages: Iterable[Message]) -> bool:
-        """Read records in offset order, up to an unknown schema; tells whether any stands under a followed key."""
+        """Read records in offset order, up to an unknown schema; tells whether any stands under a followed key.
+
+        Raises:
+            UnavailableError: the stream can read a record, and this cannot; what comes before it is judged.
+        """
         own: list[Record] = []
         place, first = self.pin.place, position(self.pin.epoch, 0)
         clock, seen, keys, known, every = self._clock, self._seen, self.keys, self._known, self._every
         start = self.next
-        for message in messages:
-            value = first + (message.offset() or 0)
-            time_ms, key, payload = message.timestamp()[1], message.key(), message.value() or b""
-            if payload[:PREFIX_BYTES] not in known:
-                reading = read(_record(message, value, time_ms), place)
-                if isinstance(reading, UnknownSchema):
-                    self.next, self.stopped_by = value, reading
-                    break
-            if time_ms > clock:
-                clock = time_ms
-            if every or key in keys:
-                own.append(_record(message, value, clock))
-            else:
-                seen[key] = value
-            self.next = value + 1
+        unread: HeaderNameError | None = None
+        try:
+            for message in messages:
+                value = first + (message.offset() or 0)
+                time_ms, key, payload = message.timestamp()[1], message.key(), message.value() or b""
+                if payload[:PREFIX_BYTES] not in known:
+                    reading = read(_record(message, value, time_ms), place)
+                    if isinstance(reading, UnknownSchema):
+                        self.next, self.stopped_by = value, reading
+                        break
+                if time_ms > clock:
+                    clock = time_ms
+                if every or key in keys:
+                    own.append(_record(message, value, clock))
+                else:
+                    seen[key] = value
+                self.next = value + 1
+        except HeaderNameError as error:
+            unread = error
         self._clock = clock
         for records in _bits(own):
             end = self.next if records[-1] is own[-1] else records[-1].position + 1
             self._judge(Share(place, records, self.pin.epoch, start, end, self.pin.clock))
             start = end
+        if unread is not None:
+            raise self._beyond(self.next) from unread
         return bool(own)
+
+    def _beyond(self, value: int) -> UnavailableError:
+        topic, partition = self.pin.place.topic, self.pin.place.partition
+        return UnavailableError(
+            f"A header of the record at {topic}/{partition}/{value} has a name that is not UTF-8, so only the stream "
+            "can read the record.",
+            code="journal-header-unreadable",
+            hint="Ask again once the stream has folded it; `metajournal status` shows how far it is.",
+        )
 
     def facts(self, key: bytes, tables: Collection[str] | None) -> tuple[int, dict[str, list[Any]]]:
         """Rows that events of a followed key made in other tables than `entities`, in the order of these events.
@@ -193,7 +214,7 @@ class Foretold:
 
 
 def _record(message: Message, value: int, time_ms: int) -> Record:
-    return Record(value, time_ms, message.key(), message.value(), tuple(message.headers() or ()))
+    return Record(value, time_ms, message.key(), message.value(), headers_of(message))
 
 
 def _bits(records: Sequence[Record]) -> Iterator[Sequence[Record]]:

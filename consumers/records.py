@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from confluent_kafka import Message
 
+from ..producers.headers import headers_of
 from ..schemas.errors import DecodeError
 from ..schemas.positions import Position
 from ..schemas.topics import DOMAIN_HEADER
@@ -110,7 +111,7 @@ def identity(message: Message) -> Identity:
         DecodeError: the stream has not written it.
     """
     try:
-        headers: dict[str, Any] = dict(message.headers() or ())
+        headers: dict[str, Any] = dict(headers_of(message))
         source, position, seq = headers["ce_id"].decode().rsplit("/", 2)
         place = whole_of(position), whole_of(seq)
         key = message.key() or b""

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from ..lake import scan
 from ..lake.views.table import Readable
+from ..producers.headers import HeaderNameError, Headers, headers_of
 from ..producers.kafka import ErrorLog, is_passing, make_consumer
 from ..producers.recorded.restored import Earlier, is_gap
 from ..schemas.errors import KafkaUnavailableError, StreamError
@@ -132,7 +133,7 @@ def _in_epochs(messages: list[Message], partition: int, epoch: int, earlier: Ear
     for number, ends in (*earlier, (epoch, None)):
         limit = MAX_OFFSET + 1 if ends is None else ends[partition]
         own = [message for message in messages if start <= (message.offset() or 0) < limit]
-        own = own if ends is None else [message for message in own if not is_gap(message.headers())]
+        own = own if ends is None else [message for message in own if not is_gap(_headers(message))]
         if own:
             yield number, _as_source(own)
         start = limit
@@ -182,10 +183,10 @@ def _as_source(messages: Sequence[Message]) -> pa.Table:
     return pa.table(columns, names=["topic", "partition", "offset", "timestamp", "key", "value", "headers"])
 
 
-def _headers(message: Message) -> Any:
+def _headers(message: Message) -> Headers:
     try:
-        return message.headers() or ()
-    except (SystemError, UnicodeDecodeError) as error:  # Kafka's client makes a text of each name
+        return headers_of(message)
+    except HeaderNameError as error:
         raise UnreadRangeError(
             f"{message.topic()}/{message.partition()} has a header at offset {message.offset()} whose name is not "
             "UTF-8.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from metajournal.schemas.settings import Settings
 from metajournal.stack.home import read_run
 
 CLI = (sys.executable, "-m", "metajournal.cli")
+_MOST_S = 400
 _DOWN_AT_THE_END = "import os, sys; sys.stdin.read(); os.execv(sys.argv[1], sys.argv[1:])"
 
 
@@ -42,10 +44,22 @@ class Installation:
         return {**own, HOME_VARIABLE: str(self.folder), "PATH": path}
 
     def run(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """A command as its user would run it."""
-        return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment
-        )
+        """A command as its user would run it; one that does not end is ended, and the test told what it was at."""
+        pipe = subprocess.PIPE
+        environment = {**self.environment, "PYTHONFAULTHANDLER": "1"}
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=self.folder, env=environment
+        ) as process:
+            try:
+                out, problems = process.communicate(stdin, _MOST_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)  # of which Python says where each of its threads stands
+                try:
+                    out, problems = process.communicate(timeout=30)
+                finally:
+                    process.kill()
+                raise AssertionError(f"{command} did not end within {_MOST_S} s:\n{out}\n{problems}") from None
+        return subprocess.CompletedProcess(command, process.returncode, out, problems)
 
     def metajournal(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         done = self.run(*CLI, *words, stdin=stdin)

@@ -216,7 +216,7 @@ def test_lineage_is_emitted_drawn_listed_imported_and_exported(installation: Ins
     assert json_of(installation, "show", RUN)["record"] == {"start": 100, "stop": 200, "status": "COMPLETED"}
 
     tailed = "\n".join(
-        said(installation, "tail", "--domain", "lineage", "--since", results[0]["position"], "--limit", "2")
+        said(installation, "tail", "--domain", "lineage", "--since", results[1]["position"], "--limit", "2")
     )
     assert "access read, at 1970-01-01 00:00:00.110Z, component reader" in tailed
     exported = [json.loads(line) for line in said(installation, "lineage", "export", str(RAW))]

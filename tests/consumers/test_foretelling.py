@@ -26,6 +26,7 @@ from metajournal.lake.views.viewed import ViewedTable
 from metajournal.lake.views.views import Views
 from metajournal.producers.verdicts import Duplicate, Outcome, OutcomeRecord, outcome_of
 from metajournal.rules.entity import EntityRow
+from metajournal.schemas.errors import UnavailableError
 from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import Position, offset_of, position
 from tests.builders import header_for, raw_record, record_of
@@ -36,6 +37,7 @@ from tests.streaming.harness import TOPIC, Fold
 
 ORDERS, SHOPS = dataset("default", "orders"), dataset("default", "shops")
 OWN = b"default/dataset:default/orders"
+SHOPS_KEY = b"default/dataset:default/shops"
 UNKNOWN = b"\xc3\x01" + b"\x07" * 8 + b"body"
 
 
@@ -238,7 +240,7 @@ def test_an_id_is_looked_for_where_a_file_may_hold_it(
 def test_nothing_behind_an_unknown_schema_is_judged_until_it_is_shelved(tmp_path: Path) -> None:
     journal = [
         record_of(EntityRegistered(ORDERS), 1),
-        raw_record(UNKNOWN, 2, key=b"default/dataset:default/shops"),
+        raw_record(UNKNOWN, 2, key=SHOPS_KEY),
         record_of(TagsAdded(ORDERS, ["a"]), 3),
     ]
     Fold(tmp_path, 1)
@@ -251,6 +253,32 @@ def test_nothing_behind_an_unknown_schema_is_judged_until_it_is_shelved(tmp_path
     shelved.take(messages(journal))
     assert shelved.goes_on()
     assert [*shelved.verdicts] == [position(1, 1), position(1, 3)]
+
+
+class Unread(Message):
+    """A record of which Kafka's client can give no headers, as it says once."""
+
+    def headers(self) -> Any:
+        raise SystemError("a result with an exception set") from UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")
+
+    def set_headers(self, value: list[Any]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("keys", [[OWN], None])
+def test_a_record_that_only_the_stream_can_read_is_told_after_what_stands_before_it(
+    tmp_path: Path, keys: list[bytes] | None
+) -> None:
+    first, odd, last = (record_of(TagsAdded(ORDERS, ["a"]), number) for number in (1, 2, 3))
+    Fold(tmp_path, 1)
+    foretold = Foretold(pin_of(Lake(str(tmp_path))), keys)
+    with pytest.raises(UnavailableError, match=f"record at {TOPIC}/0/{position(1, 2)} has a name that is not") as told:
+        foretold.take([Message(first), Unread(odd), Message(last)])
+    assert told.value.code == "journal-header-unreadable"
+    assert (foretold.next, [*foretold.verdicts]) == (position(1, 2), [position(1, 1)])
+    beside = Foretold(pin_of(Lake(str(tmp_path))), [SHOPS_KEY])
+    assert beside.take([Message(first), Unread(odd), Message(last)]) is False  # nobody asks for its headers
+    assert beside.next == position(1, 4)
 
 
 def test_an_unknown_schema_in_bytes_without_a_right_digest_stops_nothing(tmp_path: Path) -> None:
