@@ -41,7 +41,7 @@ from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
 from .audit import Audit, UnauditedError, without_keys
-from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, read_value
+from .bodies import BODY_BYTES, EVENTS_BYTES, HELD_BYTES, Body, Held, Room, read_body, read_value
 from .conditions import Wish, at_least_of, check_once, joined, wish_of
 from .earlier import stands_already
 from .feed.feeds import Feeds
@@ -109,13 +109,14 @@ class Gateway:
             readers=self._readers, waiters=self._waiters, buckets=self._buckets, feeds=self.feeds,
         )  # fmt: skip
         self._proxies = Proxies(settings.trusted_proxies)
+        self._room = Room(HELD_BYTES)
         self.audit = Audit(journal.settings, settings.audit, self.figures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = HttpRequest(scope, receive)
-        exchange = _Exchange(request, self._proxies)
+        exchange = _Exchange(request, self._proxies, self._room)
         try:
             response = await self._handled(request, exchange)
         except ClientDisconnect:
@@ -123,6 +124,8 @@ class Gateway:
             return
         except Exception as error:
             response = self._refused(request, exchange, error)
+        finally:
+            exchange.held.give_back()
         try:
             await self.audit.take(exchange, response.status_code)
         except UnauditedError as error:
@@ -158,7 +161,7 @@ class Gateway:
         if (endpoint.lines or endpoint.sends is not None) and not principal.rights.grants:
             action = endpoint.action  # what else it takes is told by a body that is as large as that of those who may
             raise ForbiddenError("This key has no rights: nothing was granted to its principal.", action=action)
-        body = await self._body(request, endpoint)
+        body = await self._body(request, endpoint, exchange.held)
         if endpoint.lines:
             return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))
         asked = replace(asked, body=await read_value(body, endpoint.body, optional=endpoint.optional_body))
@@ -300,12 +303,13 @@ class Gateway:
                 self.audit.refused(exchange, error)
             raise
 
-    async def _body(self, request: HttpRequest, endpoint: Endpoint) -> Body | None:
+    async def _body(self, request: HttpRequest, endpoint: Endpoint, held: Held) -> Body | None:
         if endpoint.method == "GET":
             return None
         return await read_body(
-            request.headers, request.stream(), most_bytes=EVENTS_BYTES if endpoint.has_events else BODY_BYTES,
-            deadline_s=BODY_S, lines=endpoint.lines, is_none=endpoint.body is None and not endpoint.has_events,
+            request.headers, request.stream(), held=held, deadline_s=BODY_S, lines=endpoint.lines,
+            most_bytes=EVENTS_BYTES if endpoint.has_events else BODY_BYTES,
+            is_none=endpoint.body is None and not endpoint.has_events,
         )  # fmt: skip
 
     def _route(
@@ -385,9 +389,11 @@ class _Exchange:
     Args:
         request: as it came.
         proxies: whose word counts on where it comes from.
+        room: for the bodies of all requests.
     """
 
-    def __init__(self, request: HttpRequest, proxies: Proxies) -> None:
+    def __init__(self, request: HttpRequest, proxies: Proxies, room: Room) -> None:
+        self.held = Held(room)
         self._sender = partial(proxies.sender, request)
         given = request.headers.get("x-request-id", "")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()

@@ -23,6 +23,8 @@ from .problems import HttpError
 T = TypeVar("T")
 BODY_BYTES: Final = 1024 * 1024
 EVENTS_BYTES: Final = 16 * 1024 * 1024
+HELD_BYTES: Final = 128 * 1024 * 1024
+"""Most that the bodies of all requests hold together."""
 _LARGE: Final = 64 * 1024
 """Characters that are read on the loop, a few milliseconds."""
 _READERS: Final = ThreadPoolExecutor(2, "metajournal-bodies")
@@ -36,6 +38,46 @@ _MOST_MEMBERS: Final = 10_000
 """Most members of a gzip body: each takes time, however little it holds."""
 _FORM: Final = "application/x-www-form-urlencoded"
 """What curl says of `-d` unless told otherwise; the source's samples say nothing else."""
+
+
+class Room:
+    """How much the bodies of all requests may hold together.
+
+    Args:
+        most_bytes: as they came, and as they were unpacked.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.left = most_bytes
+
+
+class Held:
+    """What one request holds of the room for all.
+
+    Args:
+        room: of the process.
+    """
+
+    __slots__ = ("_room", "_taken")
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._taken = 0
+
+    def take(self, size: int) -> None:
+        """Hold so many bytes more. Raises: HttpError: 503: there is no room for them now."""
+        if size > self._room.left:
+            raise HttpError(
+                503, "The requests that are being answered hold as much as this process takes in at once.", code="busy",
+                hint="Send it again in a moment, or less at once.",
+            )  # fmt: skip
+        self._room.left -= size
+        self._taken += size
+
+    def give_back(self) -> None:
+        """Hold nothing any more."""
+        self._room.left += self._taken
+        self._taken = 0
 
 
 class Body:
@@ -54,19 +96,20 @@ class Body:
 
 
 async def read_body(
-    headers: Mapping[str, str], chunks: AsyncIterator[bytes], *, most_bytes: int, deadline_s: float, lines: bool,
-    is_none: bool = False,
+    headers: Mapping[str, str], chunks: AsyncIterator[bytes], *, held: Held, most_bytes: int, deadline_s: float,
+    lines: bool, is_none: bool = False,
 ) -> Body | None:  # fmt: skip
     """The body of a request; None where it has none.
 
     Args:
         headers: by their names in small letters.
+        held: what the request holds.
         most_bytes: of the body, and of what it unpacks to.
         deadline_s: seconds for all of it.
         lines: whether it may be JSON lines.
         is_none: whether there must be none, whatever its type says.
     Raises:
-        HttpError: 408, 413 or 415; 422: there must be none, and there is.
+        HttpError: 408, 413 or 415; 422: there must be none, and there is; 503: others hold too much.
         InputError: it is not UTF-8, not packed as it says, or sent in a way that is not understood.
     """
     _check_transfer(headers.get("transfer-encoding", ""))
@@ -77,7 +120,7 @@ async def read_body(
         raise _too_large(most_bytes)
     try:
         async with asyncio.timeout(deadline_s):
-            data = await _unpacked(chunks, most_bytes, is_packed=is_packed)
+            data = await _unpacked(chunks, most_bytes, held, is_packed=is_packed)
     except TimeoutError:
         text = f"The body did not come within {deadline_s:g} s."
         raise HttpError(408, text, code="too-slow", headers={"Connection": "close"}) from None
@@ -91,7 +134,7 @@ async def read_body(
         raise InputError("The body is not UTF-8.", code="not-utf-8") from error
 
 
-async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, *, is_packed: bool) -> bytes:
+async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, held: Held, *, is_packed: bool) -> bytes:
     """All of a body; gzip of several members is what they hold, one after the other (RFC 1952, 2.2)."""
     data, packed_bytes, members, unpack = bytearray(), 0, 1, zlib.decompressobj(_PACKED)
     async for chunk in chunks:
@@ -99,6 +142,7 @@ async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, *, is_packed:
         if packed_bytes > most_bytes:
             raise _too_large(most_bytes)
         if not is_packed:
+            held.take(len(chunk))
             data += chunk
             continue
         left = chunk
@@ -108,15 +152,41 @@ async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, *, is_packed:
                 if members > _MOST_MEMBERS:
                     raise InputError(f"The body has more than {_MOST_MEMBERS:,} gzip members.", code="not-gzip")
                 unpack = zlib.decompressobj(_PACKED)
-            try:
-                data += unpack.decompress(left, most_bytes + 1 - len(data))
-            except zlib.error as error:
-                raise InputError("The body is not valid gzip.", code="not-gzip") from error
+            piece = await _held_by(unpack, left, most_bytes + 1 - len(data))
+            held.take(len(piece))
+            data += piece
             if len(data) > most_bytes:
                 raise _too_large(most_bytes)
             left = unpack.unused_data
     if is_packed and packed_bytes and not unpack.eof:
         raise InputError("The gzip body ends before its end.", code="not-gzip")
+    return bytes(data)
+
+
+async def _held_by(unpack: Any, packed: bytes, most_bytes: int) -> bytes:
+    """What a piece of gzip holds, up to so many bytes; much is unpacked in a thread, so that others have their turns.
+
+    Args:
+        unpack: what unpacked the pieces before it.
+    """
+    try:
+        first: bytes = unpack.decompress(packed, min(_LARGE, most_bytes))
+        if len(first) < _LARGE:
+            return first
+        rest = partial(_rest, unpack, most_bytes - len(first))
+        return first + await asyncio.get_running_loop().run_in_executor(_READERS, rest)
+    except zlib.error as error:
+        raise InputError("The body is not valid gzip.", code="not-gzip") from error
+
+
+def _rest(unpack: Any, most_bytes: int) -> bytes:
+    """What is still to come of a piece that was unpacked in part: also where all of it was read already."""
+    data = bytearray()
+    while not unpack.eof and len(data) < most_bytes:
+        piece = unpack.decompress(unpack.unconsumed_tail, most_bytes - len(data))
+        if not piece:
+            break
+        data += piece
     return bytes(data)
 
 

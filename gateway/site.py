@@ -35,7 +35,7 @@ from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
 from .assets import Assets
-from .bodies import BODY_BYTES, read_body
+from .bodies import BODY_BYTES, Held, read_body
 from .conditions import Wish
 from .feed.feeds import Feeds
 from .feed.reader import Reader
@@ -86,6 +86,7 @@ class Exchange(Protocol):
     principal: Principal | None
     visit: Visit | None
     urn: Urn | None
+    held: Held
 
     @property
     def logged(self) -> dict[str, Any]:
@@ -143,7 +144,7 @@ class Site:
             return self._to_login(request, page)
         exchange.principal = visit.principal
         self._buckets.take(f"{visit.principal.tenant}/{visit.principal.actor}")  # all sessions of somebody share it
-        fields = await self._form(request, visit) if page.method == "POST" else None
+        fields = await self._form(request, visit, exchange.held) if page.method == "POST" else None
         if page is LOGOUT:
             await self._logins.end(visit.principal)
             return self._moved("/login", {"Set-Cookie": self._cookies.dropped(request)})
@@ -351,7 +352,7 @@ class Site:
 
     async def _log_in(self, request: HttpRequest, exchange: Exchange) -> Response:
         check_origin(request, is_secure=self._cookies.is_secure)
-        fields = await self._fields(request, _LOGIN_BYTES)
+        fields = await self._fields(request, exchange.held, _LOGIN_BYTES)
         back, named = safe_address(fields.get("next", "/")), self._proxies.vouched(request, self._settings.user_header)
         try:
             if "as" in fields and named is not None:
@@ -371,19 +372,19 @@ class Site:
 
     # Forms
 
-    async def _form(self, request: HttpRequest, visit: Visit) -> dict[str, str]:
+    async def _form(self, request: HttpRequest, visit: Visit, held: Held) -> dict[str, str]:
         """The fields of a form of this session. Raises: HttpError: 403: another page sent it."""
         check_origin(request, is_secure=self._cookies.is_secure)
-        fields = await self._fields(request)
+        fields = await self._fields(request, held)
         if not visit.owns(fields.pop(FIELD, "")):
             raise foreign_form()
         return fields
 
-    async def _fields(self, request: HttpRequest, most_bytes: int = BODY_BYTES) -> dict[str, str]:
+    async def _fields(self, request: HttpRequest, held: Held, most_bytes: int = BODY_BYTES) -> dict[str, str]:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
             raise HttpError(415, "This address takes a form.", code="unsupported-type", hint=f"Send {FORM}.")
         body = await read_body(
-            request.headers, request.stream(), most_bytes=most_bytes, deadline_s=_BODY_S, lines=False
+            request.headers, request.stream(), held=held, most_bytes=most_bytes, deadline_s=_BODY_S, lines=False
         )
         return {} if body is None else query_values(body.text.encode())
 

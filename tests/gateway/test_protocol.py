@@ -24,7 +24,7 @@ from metajournal import EntityRegistered, dataset
 from metajournal.domains.access.keys import make_key
 from metajournal.domains.access.rights import Rights
 from metajournal.gateway import protocol
-from metajournal.gateway.bodies import EVENTS_BYTES, Body, value_of
+from metajournal.gateway.bodies import EVENTS_BYTES, HELD_BYTES, Body, value_of
 from metajournal.gateway.fields import unknown_fields
 from metajournal.gateway.principals import SESSION, Principal
 from metajournal.producers.topics import ensure_topics
@@ -753,6 +753,34 @@ def test_a_body_that_unpacks_to_too_much_is_refused(server: Served, path: str, f
     assert len(packed) < 65_536
     field = f"Content-Length: {len(packed)}" if framing == "length" else "Transfer-Encoding: chunked"
     assert refusal(server, path, field, "gzip", [packed]) == ((413, "body-too-large"), len(packed))
+
+
+def test_bodies_that_fill_the_room_for_all_are_refused_until_others_are_done(server: Served) -> None:
+    """Eleven connections hold 11 MiB each; the next one finds no room, and does once they are gone."""
+    size = 11 * 1024 * 1024
+    head = kept_open("/api/v1/events", "Content-Type: application/x-ndjson", f"Content-Length: {size + len(LINE)}")
+    space = b" " * size
+    with ExitStack() as open_:
+        for _ in range(HELD_BYTES // size):
+            open_.enter_context(connected(server)).sendall(head + space)
+        refused = eventually(lambda: is_refused(server, head, space))
+        assert code(refused) == (503, "busy")
+        assert int(refused.headers["retry-after"]) > 0
+        assert server.get(PROPERTIES).status == 200
+    with connected(server) as connection:
+        eventually(lambda: not is_refused(server, head, space))
+        connection.sendall(head + space + LINE)
+        assert answer_on(connection).status == 200
+
+
+def is_refused(server: Served, head: bytes, space: bytes) -> Got | None:
+    """The answer to a body before its end, where there is one."""
+    with connected(server) as connection, suppress(OSError):
+        connection.sendall(head)
+        for offset in range(0, len(space), 65_536):
+            connection.sendall(space[offset : offset + 65_536])
+        return answer_on(connection) if select.select([connection], [], [], 1)[0] else None
+    return None
 
 
 BREAK = "\r\nX-Evil: yes\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
