@@ -7,7 +7,7 @@ request before its rights are known, so a refusal is the same whether or not the
 from __future__ import annotations
 
 import logging
-import os
+import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -396,7 +396,7 @@ class _Exchange:
         self.held = Held(room)
         self._sender = partial(proxies.sender, request)
         given = request.headers.get("x-request-id", "")
-        self.request_id = given if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
         traced = request.headers.get("traceparent", "")
         self.traceparent = traced if _TRACEPARENT.fullmatch(traced) else None
         self.began = time.perf_counter()

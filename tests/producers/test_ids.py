@@ -39,5 +39,11 @@ def test_threads_never_get_the_same_id() -> None:
     assert len({one for mine in found for one in mine}) == 20_000
 
 
+def test_bits_beside_the_time_are_drawn_anew_for_each_millisecond() -> None:
+    new_id = EventIds()
+    drawn = {int.from_bytes(new_id(now)[6:8], "big") & 0xFFF for now in range(20_000)}
+    assert len(drawn) > 4_000, "of 4,096, of which some 30 are missing by chance"
+
+
 def test_two_sources_do_not_meet() -> None:
     assert EventIds()(5) != EventIds()(5)
