@@ -164,7 +164,8 @@ class Gateway:
         body = await self._body(request, endpoint, exchange.held)
         if endpoint.lines:
             return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))
-        asked = replace(asked, body=await read_value(body, endpoint.body, optional=endpoint.optional_body))
+        value = await read_value(body, endpoint.body, optional=endpoint.optional_body)
+        asked = replace(asked, body=value, size=None if body is None else len(body.text))
         if endpoint.needs is not None:
             check_needs(principal, endpoint.needed(asked))
         if endpoint.check is not None:

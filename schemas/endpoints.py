@@ -129,6 +129,7 @@ class Request:
         urn: the entity that the path or `?urn=` names; None where the template has none.
         at_least: positions that the answer must include; the lake or the follower holds them already.
         rights: what they may.
+        size: characters of the body that the value was read from; None where that is not known.
     """
 
     parts: Mapping[str, str]
@@ -140,6 +141,7 @@ class Request:
     urn: Urn | None = None
     at_least: tuple[Position, ...] = ()
     rights: Rights = NO_RIGHTS
+    size: int | None = None
 
     @property
     def entity(self) -> Urn:

@@ -49,8 +49,6 @@ class Keeper:
         Raises:
             MetajournalError: they could not be written in time.
         """
-        if not self.has_news(request, entity, facets):
-            return []
         async with self._turn(request.tenant, entity):
             compared = self._remembered.compared(request.tenant, entity, facets)
             if not compared.news:

@@ -89,9 +89,12 @@ class Stood(NamedTuple):
     standing: Standing
     at_ms: int
 
-    def has(self, facet: Facet) -> bool:
-        """Whether a facet changes nothing: a later one stands, or it says the same at about the same time."""
-        now = facet.standing
+    def has(self, facet: Facet, now: Standing) -> bool:
+        """Whether a facet changes nothing: a later one stands, or it says the same at about the same time.
+
+        Args:
+            now: what it is compared by.
+        """
         return now <= self.standing or (
             (now.weight, now.digest) == (self.standing.weight, self.standing.digest)
             and abs(facet.at_ms - self.at_ms) < AGAIN_MS
@@ -238,7 +241,7 @@ def update_of(properties: Mapping[str, str], facets: Iterable[Facet]) -> tuple[U
     removed: list[str] = []
     for facet in latest(facets):
         before = _stood(times.get(facet.name), properties.get(facet.key))
-        if before is not None and before.has(facet):
+        if before is not None and before.has(facet, facet.standing):
             stood[facet.name] = before._replace(standing=max(before.standing, facet.standing))
             continue
         if facet.text is not None:

@@ -207,7 +207,8 @@ async def _receive(sends: Sends, request: Request) -> Answer:
 
 async def _received(sends: Sends, request: Request, event: Any, receiver: _Receiver) -> dict[str, list[Omitted]]:
     """Raises: MetajournalError: not all of it is in the journal."""
-    received = await asyncio.to_thread(read, event, request) if _is_large(event) else read(event, request)
+    is_large = _is_large(event, request.size)
+    received = await asyncio.to_thread(read, event, request) if is_large else read(event, request)
     try:
         return await _kept(sends, request, received, receiver.keeper)
     except ExceptionGroup as group:
@@ -215,10 +216,16 @@ async def _received(sends: Sends, request: Request, event: Any, receiver: _Recei
         raise first from group
 
 
-def _is_large(event: Any) -> bool:
-    """Whether an event takes long to read, for its data or for what is said of them; to tell that does not."""
+def _is_large(event: Any, size: int | None) -> bool:
+    """Whether an event takes long to read, for its data or for what is said of them; to tell that does not.
+
+    Args:
+        size: characters of all that it came with, where that is known.
+    """
     if data_count(event) > _FEW:
         return True
+    if size is not None and size <= _SMALL:
+        return False
     left, rest = _SMALL, [event]
     while rest:
         value = rest.pop()

@@ -69,7 +69,7 @@ class Remembered:
         for name, one in stood.items():
             key = _key(tenant, entity, name)
             known = self._stood.pop(key, one)
-            self._stood[key] = one._replace(standing=max(known.standing, one.standing))
+            self._stood[key] = Stood(max(known.standing, one.standing), one.at_ms)
             if refused is None:
                 self._refused.pop(key, None)
                 self._seen_s[key] = self._clock()
@@ -90,14 +90,15 @@ class Remembered:
         self._seen_s.pop(key, None)
 
     def _is_news(self, key: bytes, facet: Facet) -> bool:
-        known = self._stood.get(key)
-        if known is None or not known.has(facet):
+        known, now = self._stood.get(key), facet.standing
+        if known is None or not known.has(facet, now):
             return True
         seen_s = self._seen_s.get(key)
         is_old = seen_s is not None and self._clock() - seen_s >= GOOD_S
-        if is_old and facet.standing >= known.standing:  # an earlier one would stand before what was said again
+        if is_old and now >= known.standing:  # an earlier one would stand before what was said again
             return True
-        self._stood[key] = known._replace(standing=max(known.standing, facet.standing))
+        if now > known.standing:
+            self._stood[key] = Stood(now, known.at_ms)
         self._stood.move_to_end(key)
         return False
 

@@ -422,7 +422,7 @@ def test_what_takes_long_to_read_is_read_beside_the_loop(server: Served, monkeyp
 def test_what_takes_long_to_read_is_told_by_its_facets_too() -> None:
     usual = json.loads(json.dumps(event()))
     many: dict[str, Any] = {f"{number:x}": {} for number in range(10_000)}
-    assert not _is_large(usual)
+    assert not _is_large(usual, None)
     for facet in (many, {"text": "x" * 1_000_000}, {"list": [[1]] * 6_000}):
-        assert _is_large({**usual, "run": {**usual["run"], "facets": {"one": facet}}})
-    assert _is_large({**usual, "inputs": [{"namespace": "a", "name": str(number)} for number in range(301)]})
+        assert _is_large({**usual, "run": {**usual["run"], "facets": {"one": facet}}}, None)
+    assert _is_large({**usual, "inputs": [{"namespace": "a", "name": str(number)} for number in range(301)]}, 5_000)
