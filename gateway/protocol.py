@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .gathering import GatheringTransport
+
 ABORT: Final = "metajournal.abort"
 """The extension of a request's scope that drops its connection, with all that waits to be sent."""
 HEAD_S: Final = 10.0
@@ -47,7 +49,7 @@ class DeadlinedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first head."""
         self._cycles = []
-        super().connection_made(transport)
+        super().connection_made(cast(Any, GatheringTransport(transport, self.loop)))
         self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
