@@ -40,15 +40,14 @@ def pip(python: str, *arguments: str) -> None:
 
 
 def test_the_wheel_holds_every_module_and_every_data_file(wheel: Path, source: Path) -> None:
-    """Whatever lies in a room is in the wheel, and nothing of the tests."""
+    """Whatever lies in a room is in the wheel, pages with their scripts, styles and pictures too, and no tests."""
     names = set(zipfile.ZipFile(wheel).namelist())
     rooms = [
         path for path in source.iterdir() if (path / "__init__.py").exists() and path.name not in ("tests", "bench")
     ]
-    wanted = {
-        path for room in rooms for path in room.rglob("*") if path.suffix in (".py", ".avsc", ".xml", ".properties")
-    }
-    wanted |= {*source.glob("*.py"), source / "py.typed", source / "stack" / "checksums.txt"}
+    wanted = {path for room in rooms for path in room.rglob("*") if path.is_file()}
+    assert {path.suffix for path in wanted} >= {".html", ".js", ".css", ".svg", ".avsc", ".xml", ".properties", ".txt"}
+    wanted |= {*source.glob("*.py"), source / "py.typed"}
     missing = {path.relative_to(source).as_posix() for path in wanted} - {
         name.removeprefix("metajournal/") for name in names
     }
