@@ -9,28 +9,39 @@ from typing import Any
 
 import pytest
 
-from metajournal import EntityRegistered, dataset
+from metajournal import EntityRegistered, app, dataset, program, run, stream, urn
 from metajournal.gateway import problems
 from metajournal.lake import reading
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import InputError
 from metajournal.schemas.settings import Settings
+from tests.gateway.reading import pages
 from tests.gateway.serving import ADMIN, OTHER, READER, TEAM_A, Served, served
 from tests.indexer.corpus import state
 from tests.indexer.loading import load
 
 ENTITIES = [f"dataset:{space}/{name}" for space in ("team-a", "team-ab") for name in ("orders", "parts", "orders old")]
+OF_EACH_TARGET = {
+    "dataset": [dataset("cdap", "sales")], "stream": [stream("cdap", "clicks")], "app": [app("cdap", "shop")],
+    "program": [program("cdap", "shop", "spark", "sums"), program("cdap", "other", "flow", "sums")],
+}  # fmt: skip
+OF_NO_TARGET = [run("cdap", "shop", "spark", "sums", "r1"), urn("report", "cdap", "weekly"), dataset("cdap2", "apart")]
 
 
 @pytest.fixture(scope="module")
 def server(gateway_settings: Settings) -> Iterator[Served]:
-    """With an index of two teams' datasets."""
+    """With an index of two teams' datasets, and of one entity or two of each kind of the source's."""
     ensure_topics(gateway_settings)
     with served(gateway_settings) as running:
         states = [
             state(urn.replace(" ", "%20"), user={f"key-{urn[8:]}": "shared word"}, offset=number)
             for number, urn in enumerate(ENTITIES)
         ]  # fmt: skip
+        described = [one for ones in (*OF_EACH_TARGET.values(), OF_NO_TARGET) for one in ones]
+        states += [
+            state(one, user={"owner": f"Ada-{one.kind}", "region": "north"}, tags=["gdpr"], offset=100 + number)
+            for number, one in enumerate(described)
+        ]
         load(gateway_settings, states)
         yield running
 
@@ -126,6 +137,25 @@ def test_the_sources_search_gives_names_of_a_namespace(server: Served) -> None:
     assert server.get(f"{at}&target=stream").json == []
     assert server.get(f"{at}&target=other").status == 400
     assert server.get("/v3/namespaces/team-ab/metadata/search?query=shared", key=TEAM_A).json == []
+
+
+@pytest.mark.parametrize("target", OF_EACH_TARGET)
+def test_the_sources_search_of_a_target_gives_names_of_that_kind_alone(server: Served, target: str) -> None:
+    """Source: "Search Datasets containing business metadata" and the three behind it: value and key:value prefixes."""
+    at, name = "/v3/namespaces/cdap/metadata/search", OF_EACH_TARGET[target][0].name
+    for query in ("ada-*", f"ada-{target}", "owner:ada*", f"owner:Ada-{target}", "region:north", "gdpr", "tags:gd*"):
+        assert server.get(f"{at}?query={query}&target={target}").json == [name], query
+    others = next(one for one in OF_EACH_TARGET if one != target)
+    for query in (f"owner:Ada-{others}", "region:south", "owner:north*"):
+        assert server.get(f"{at}?query={query}&target={target}").json == [], query
+
+
+def test_the_sources_search_of_no_target_gives_names_of_all_its_kinds_page_by_page(server: Served) -> None:
+    at, every = "/v3/namespaces/cdap/metadata/search", {ones[0].name for ones in OF_EACH_TARGET.values()}
+    for of_all in ("", "&target=all"):
+        assert sorted(server.get(f"{at}?query=region:north{of_all}").json) == sorted(every)
+    paged = [name for page in pages(server, f"{at}?query=region:north&limit=2") for name in page]
+    assert set(paged) == every
 
 
 @pytest.mark.parametrize("query", ["limit=0x", "limit=-1", "limit=1001", "sort=best", "facets=1", "cursor=x", "x=1"])
