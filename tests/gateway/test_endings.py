@@ -13,7 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +22,10 @@ from typing import Any, Final
 import pytest
 
 from metajournal import EntityRegistered, dataset
+from metajournal.gateway.server import _listening
 from metajournal.producers.ids import EventIds
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.errors import ConfigError
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
 from tests.faults.scale import seeded, times
@@ -207,6 +210,36 @@ def test_what_a_server_that_ends_has_taken_is_answered(
             one.open = None
     for one in writers:
         assert_each_once(server, one)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def test_two_processes_share_a_port_and_one_goes_on_where_the_other_ends(
+    server: Served, key: str, gateway_settings: Settings, tmp_path: Path
+) -> None:
+    port, operators = free_port(), [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    shared = replace(gateway_settings.gateway, port=port, reuse_port=True)
+    first, second = (replace(gateway_settings, gateway=replace(shared, operator=one)) for one in operators)
+
+    def answered(operator: str) -> bool:
+        """Whether a process has answered what is asked here; each connection is one process's or the other's."""
+        assert ask(address, key, "GET", "/api/v1/access/roles")[0] == 200
+        return b'endpoint="GET /api/v1/access/roles"' in ask(operator, key, "GET", "/metrics")[1]
+
+    with process(first, tmp_path, key) as (one, address), process(second, tmp_path, key) as (_, same):
+        assert address == same == f"127.0.0.1:{port}"
+        with pytest.raises(ConfigError, match="cannot be listened on"):
+            _listening("127.0.0.1", port, reuse=False)
+        for operator in operators:
+            eventually(partial(answered, operator), 30, f"an answer of the process at {operator}")
+        one.process.send_signal(signal.SIGTERM)
+        assert one.ended(30) == 0, one.tail()
+        assert {ask(address, key, "GET", "/api/v1/access/me")[0] for _ in range(20)} == {200}
 
 
 def test_thousands_of_idle_connections_cost_little_and_keep_nobody_waiting(
