@@ -32,7 +32,7 @@ from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser
 from tests.gateway.reading import key_of
-from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, beside, served
+from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, beside, running, served
 from tests.repositories.staying import created, entry
 from tests.wait import eventually
 
@@ -51,9 +51,9 @@ def operator() -> str:
 def server(gateway_settings: Settings, operator: str) -> Iterator[Served]:
     ensure_topics(gateway_settings)
     own = replace(gateway_settings.gateway, operator=operator, requests_per_s=1, burst=50)
-    with served(replace(gateway_settings, gateway=own)) as running:
-        running.post("/api/v1/entities/dataset:p/d")
-        yield running
+    with served(replace(gateway_settings, gateway=own)) as found:
+        found.post("/api/v1/entities/dataset:p/d")
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -294,6 +294,60 @@ def test_a_server_answers_to_its_own_names_alone(server: Served) -> None:
 def test_a_request_id_that_is_none_is_replaced(server: Served, value: str) -> None:
     assert server.get(PROPERTIES, X_Request_Id=value).headers["x-request-id"] != value
     assert server.get(PROPERTIES, X_Request_Id="mine-1").headers["x-request-id"] == "mine-1"
+
+
+TRACED = f"00-{'4bf92f35' * 4}-{'00f067aa' * 2}-01"
+
+
+@pytest.mark.parametrize("path", [PROPERTIES, "/api/v1/nothing", "/login"])
+def test_the_trace_of_a_request_is_in_its_line_of_the_log_beside_its_id(
+    server: Served, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level("INFO", "metajournal.gateway")
+    server.get(path, traceparent=TRACED, X_Request_Id="traced")
+    server.get(path, traceparent=f"{TRACED} x", X_Request_Id="no-trace")
+
+    def lines() -> dict[str, Any]:
+        told = [getattr(record, "data", {}) for record in caplog.records]
+        return {data["request_id"]: data.get("traceparent") for data in told if "ms" in data}
+
+    assert eventually(lambda: found if len(found := lines()) == 2 else None) == {"traced": TRACED, "no-trace": None}
+
+
+PAGE = "https://pages.example"
+"""An origin whose pages may call the API."""
+
+
+def test_pages_of_a_named_origin_may_call_the_api_with_a_key_and_others_may_not(
+    gateway_settings: Settings, server: Served
+) -> None:
+    own = replace(gateway_settings, gateway=replace(gateway_settings.gateway, cors_origins=(PAGE,)))
+    with running(server.journal, server.principals, own) as address:
+        ask = {"Origin": PAGE, "Access_Control_Request_Method": "POST",
+               "Access_Control_Request_Headers": "authorization, if-match, idempotency-key"}  # fmt: skip
+        may = server.ask("OPTIONS", PROPERTIES, key=None, address=address, **ask)
+        assert (may.status, may.headers["access-control-allow-origin"]) == (200, PAGE)
+        assert set(may.headers["access-control-allow-methods"].split(", ")) >= {"GET", "POST", "DELETE"}
+        named = {name.strip().lower() for name in may.headers["access-control-allow-headers"].split(",")}
+        assert named >= {"authorization", "if-match", "idempotency-key"}
+        may_not = server.ask(
+            "OPTIONS", PROPERTIES, key=None, address=address, **{**ask, "Origin": "https://evil.example"}
+        )
+        assert (may_not.status, "access-control-allow-origin" in may_not.headers) == (400, False)
+        for status, more in (
+            (200, {}),
+            (401, {"key": None}),
+            (400, {"If_None_Match": "x", "Metajournal_At_Least": "x"}),
+        ):
+            got = server.get(PROPERTIES, address=address, Origin=PAGE, **more)
+            assert (got.status, got.headers["access-control-allow-origin"]) == (status, PAGE), "errors can be read, too"
+            shown = {name.strip().lower() for name in got.headers["access-control-expose-headers"].split(",")}
+            assert shown >= {"etag", "link", "location", "retry-after", "x-request-id", "metajournal-position"}
+            assert "access-control-allow-credentials" not in got.headers, "a page's cookie is not sent along"
+            other = server.get(PROPERTIES, address=address, Origin="https://evil.example", **more)
+            assert (other.status, "access-control-allow-origin" in other.headers) == (status, False)
+    for got in (server.get(PROPERTIES, Origin=PAGE), server.ask("OPTIONS", PROPERTIES, key=None, **ask)):
+        assert not any(name.startswith("access-control-") for name in got.headers), "nobody's pages, unless it is set"
 
 
 def test_names_of_the_server_are_the_same_in_any_case(gateway_settings: Settings, server: Served) -> None:
