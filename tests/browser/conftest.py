@@ -83,9 +83,13 @@ def key(server: Served) -> str:
     return member(server.journal, "root", ("admin", "*"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cookie(server: Served, key: str) -> str:
-    """The cookie of somebody who has logged in with it."""
+    """The cookie of somebody who has logged in with it.
+
+    A session for each file: search waits for the index to have what its session has written of late, which here it
+    does not get.
+    """
     cookie = logged_in(server, key).cookie
     assert cookie is not None
     return cookie

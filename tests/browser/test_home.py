@@ -13,6 +13,8 @@ from tests.gateway.browsing import logged_in, member
 from tests.gateway.serving import Served
 
 pytestmark = pytest.mark.services
+EVERY_MS = 5_000
+"""How often the page asks how far the pipeline is."""
 
 
 def test_what_was_opened_last_is_listed_newest_first_and_forgotten_at_logout(visit: Any, server: Served) -> None:
@@ -52,14 +54,19 @@ def test_a_kept_text_that_is_none_of_ours_is_no_markup_and_no_error(root: Visito
 
 
 def test_how_far_the_pipeline_is_stays_up_to_date(root: Visitor) -> None:
+    root.page.clock.install()
     page = root.go("/")
+    strip = page.locator("#freshness")
+    expect(strip).to_have_attribute("data-started", "")
     with page.expect_response("**/freshness") as answer:
-        expect(page.locator("#freshness")).to_contain_text("journal → lake")
+        page.clock.run_for(EVERY_MS)
     assert answer.value.status == 200
+    expect(strip).to_contain_text("journal → lake")
     page.route("**/freshness", lambda route: route.fulfill(
         content_type="text/html", body='<div id="freshness"><p>journal → lake +9.9 s</p></div>'
     ))  # fmt: skip
-    expect(page.locator("#freshness")).to_have_text("journal → lake +9.9 s")
+    page.clock.run_for(EVERY_MS)
+    expect(strip).to_have_text("journal → lake +9.9 s")
 
 
 def test_texts_are_copied_as_they_are(visit: Any, cookie: str) -> None:
