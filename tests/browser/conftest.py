@@ -13,6 +13,7 @@ from playwright.sync_api import Browser as Chromium
 
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
+from tests.browser.axe import equip
 from tests.browser.chromium import AbsentError, launched
 from tests.browser.story import Story, tell
 from tests.browser.visitor import Visitor, window
@@ -110,12 +111,19 @@ class Opens(Protocol):
 
 @pytest.fixture(scope="module")
 def reading(chromium: Chromium, server: Served, story: Story, cookie: str) -> Iterator[Visitor]:
-    """Somebody who may do everything and only looks; one for a file, whose last test fails for what all have done."""
+    """Somebody who may do everything; one for a file, whose last test fails for what all have done."""
     visitor = window(chromium, f"http://{server.address}")
     visitor.take(cookie)
     yield visitor
     visitor.context.close()
     assert visitor.faults == []
+
+
+@pytest.fixture(scope="module")
+def examined(reading: Visitor) -> Visitor:
+    """The same, with axe-core in each page."""
+    equip(reading.context)
+    return reading
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""What is wrong with a page as it is laid out, for whoever sees it and for whoever does not; wide and narrow, in light
-and dark."""
+"""What is wrong with a page as it is laid out, for whoever sees it and for whoever does not; wide and narrow, each in
+light and dark."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from playwright.sync_api import Page
 from tests.browser.axe import grave
 from tests.browser.visitor import Visitor
 
-_BY_LOOKS: Final = ("color-contrast", "target-size", "scrollable-region-focusable")
+_BY_COLOURS: Final = "color-contrast"
+_BY_LOOKS: Final = (_BY_COLOURS, "target-size", "scrollable-region-focusable")
 """The rules whose answer depends on colours and widths."""
 _WIDER: Final = "() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
 _OVER: Final = """() => {
-  const boxes = [];
-  for (const one of document.querySelectorAll('a, button, input, select, textarea, summary, h1, h2, h3')) {
+  const boxes = [], shown = document.querySelector('dialog[open]') ?? document;
+  for (const one of shown.querySelectorAll('a, button, input, select, textarea, summary, h1, h2, h3')) {
     if (one.matches('.skip, .hidden') || !one.checkVisibility()) continue;
     for (const box of one.getClientRects()) if (box.width > 1 && box.height > 1) boxes.push([one, box]);
   }
@@ -48,13 +49,15 @@ _BROKEN: Final = """() => {
 
 
 def wrong_with(visitor: Visitor) -> list[str]:
-    """What is wrong with the page that is shown: wide and light, then narrow and dark."""
+    """What is wrong with the page that is shown: wide, then narrow, each in light and in dark."""
     page = visitor.page
     found = [f"wide: {one}" for one in (*grave(page), *_laid_out(page))]
     page.emulate_media(color_scheme="dark")
+    found += [f"wide and dark: {one}" for one in grave(page, _BY_COLOURS)]
     page.set_viewport_size({"width": 360, "height": 740})
-    found += [f"narrow: {one}" for one in (*grave(page, *_BY_LOOKS), *_laid_out(page))]
+    found += [f"narrow and dark: {one}" for one in (*grave(page, *_BY_LOOKS), *_laid_out(page))]
     page.emulate_media(color_scheme="light")
+    found += [f"narrow: {one}" for one in grave(page, _BY_COLOURS)]
     page.set_viewport_size({"width": 1280, "height": 720})
     return found
 

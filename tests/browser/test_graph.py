@@ -9,6 +9,8 @@ from playwright.sync_api import Locator, expect
 
 from metajournal import AccessesRecorded, EntityRegistered, RunStarted, dataset, run
 from metajournal.schemas.urn import Urn
+from tests.browser.axe import equip
+from tests.browser.looking import wrong_with
 from tests.browser.story import AT_MS
 from tests.browser.visitor import Visitor
 from tests.gateway.browsing import logged_in, member
@@ -102,6 +104,7 @@ def test_data_that_nobody_registered_lead_back_to_their_lineage(root: Visitor, c
 
 
 def test_a_node_is_asked_for_one_level_more_by_mouse_and_by_keyboard(root: Visitor, chain: list[Urn]) -> None:
+    equip(root.context)
     figure = drawing(root, chain[0])
     assert names(figure) == ["d0", "d1", "p0"]
     figure.get_by_role("button", name="Show what is next to dataset:drawn/d1").click()
@@ -111,6 +114,7 @@ def test_a_node_is_asked_for_one_level_more_by_mouse_and_by_keyboard(root: Visit
     root.page.keyboard.press("Enter")
     expect(figure.get_by_role("status")).to_have_text("7 nodes drawn.")
     assert names(figure) == ["d0", "d1", "d2", "d3", "p0", "p1", "p2"]
+    assert wrong_with(root) == []
 
 
 def test_nodes_of_one_name_are_told_apart(root: Visitor, chain: list[Urn]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import expect
 
-from tests.browser.axe import AXE, equip
+from tests.browser.axe import AXE
 from tests.browser.looking import wrong_with
 from tests.browser.places import PLACES
 from tests.browser.story import Story
@@ -29,12 +29,6 @@ def plain(chromium: Chromium, reading: Visitor, cookie: str) -> Iterator[Visitor
     yield visitor
     visitor.context.close()
     assert visitor.faults == []
-
-
-@pytest.fixture(scope="module")
-def examined(reading: Visitor) -> Visitor:
-    equip(reading.context)
-    return reading
 
 
 def opened(visitor: Visitor, story: Story, place: str) -> None:
