@@ -19,6 +19,7 @@ from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
 from metajournal.stack.ports import free_ports
+from tests.browser.keyboard import enter, tab
 from tests.browser.visitor import Visitor
 from tests.gateway.browsing import logged_in, member
 from tests.gateway.feeding import publisher
@@ -186,16 +187,36 @@ def test_a_gap_is_marked_as_missed(root: Visitor, server: Served) -> None:
     expect(missed.get_by_role("link")).to_have_text("Load the page again")
 
 
-def test_a_branchs_commits_come_to_its_repositorys_page(root: Visitor, server: Served) -> None:
+def test_a_branch_is_watched_by_keyboard_alone(root: Visitor, server: Served) -> None:
+    """To its repository's page, where its commits come, wait in a pause, and lead to their events."""
     created(server.journal, "watched")
-    repository = server.journal.repositories["watched"]
-    committed(repository.branch("main"), "raw/0.csv")
+    branch = server.journal.repositories["watched"].branch("main")
+    committed(branch, "raw/0.csv")
     server.fold()
-    root.go("/repositories/watched?ref=main")
+    page = root.go("/repositories")
+    enter(page, "watched")
+    expect(page.get_by_role("heading", level=1)).to_have_text("watched")
+    enter(page, "main")
+    expect(page.get_by_role("heading", name="Log of main")).to_be_visible()
     section = live(root)
-    committed(repository.branch("main"), "raw/1.csv")
+    committed(branch, "raw/1.csv")
     server.fold()
     expect(section.locator("ol li li")).to_have_text(["Committed: m", "ObjectsWritten"])
+    enter(page, "Pause")
+    committed(branch, "raw/2.csv")
+    server.fold()
+    expect(section.get_by_role("status")).to_have_text("Paused; 2 changes waiting.")
+    expect(section.get_by_role("button", name="Go on")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(section.locator("ol li li")).to_have_text(["Committed: m", "ObjectsWritten"] * 2)
+    tab(page)
+    newest = section.locator("ol > li > a").first.get_attribute("href")
+    committed(branch, "raw/3.csv")
+    server.fold()
+    expect(section.locator("ol li li")).to_have_count(6)
+    expect(section.locator(f'a[href="{newest}"]')).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=2)).to_have_text("repositories.Committed.1: accepted")
 
 
 def test_changes_go_on_through_a_restart_of_the_server(visit: Any, server: Served, publishing: Settings) -> None:
