@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.keyboard import tab
 from tests.browser.visitor import Visitor
 
 pytestmark = pytest.mark.services
@@ -46,8 +47,10 @@ def test_facets_narrow_without_a_load_and_the_way_back_works(root: Visitor) -> N
     page.locator("#results td").get_by_role("link", name="raw", exact=True).click()
     expect(page.locator("#query")).to_have_value('tags:sales +tags:"raw"')
     expect(page.locator("#results")).to_contain_text("tag: raw")
-    page.locator("#results td").get_by_role("link", name="shop", exact=True).click()
+    page.locator("#results td").get_by_role("link", name="shop", exact=True).press("Enter")
     expect(page.locator("#results .tags li")).to_contain_text("namespace: shop")
+    expect(page.locator("#results")).to_be_focused()
+    assert tab(page)["text"] == "remove"
     expect(status).to_have_text("1 entity")
     assert "namespace=shop" in root.path
     page.go_back()

@@ -1,5 +1,5 @@
 // Shows parts of another page of this server in the place of those of the page that is there.
-// What was asked for last counts: whoever asks gives a signal that ends an earlier question.
+// What was asked for last counts: whoever asks gives a signal that ends an earlier question. The focus stays with a part.
 
 /**
  * Replaces the elements of some ids by those of a page.
@@ -12,7 +12,13 @@ export async function showParts(address, ids, signal) {
   const found = ids.map((id) => page.getElementById(id));
   if (found.includes(null)) return false;
   for (const part of found) {
-    document.getElementById(part.id).replaceWith(document.adoptNode(part));
+    const before = document.getElementById(part.id);
+    const hadFocus = before.contains(document.activeElement);
+    before.replaceWith(document.adoptNode(part));
+    if (hadFocus) {
+      part.tabIndex = -1;
+      part.focus({ preventScroll: true });
+    }
     globalThis.htmx?.process(part);
     part.dispatchEvent(new CustomEvent("metajournal:shown", { bubbles: true }));
   }
