@@ -206,7 +206,9 @@ def test_a_branch_is_watched_by_keyboard_alone(root: Visitor, server: Served) ->
     committed(branch, "raw/2.csv")
     server.fold()
     expect(section.get_by_role("status")).to_have_text("Paused; 2 changes waiting.")
-    expect(section.get_by_role("button", name="Go on")).to_be_focused()
+    button = section.get_by_role("button", name="Go on")
+    expect(button).to_be_focused()
+    assert button.get_attribute("aria-pressed") is None, "its name says what it does, not what it has done"
     page.keyboard.press("Enter")
     expect(section.locator("ol li li")).to_have_text(["Committed: m", "ObjectsWritten"] * 2)
     tab(page)

@@ -39,7 +39,7 @@ ATTRIBUTES = {
     "size", "list", "src", "defer", "hx-get",
     "hx-trigger", "hx-target", "hx-sync", "value", "required", "scope", "autocomplete",
     "selected", "checked", "hidden", "min", "max", "step", "aria-haspopup", "aria-labelledby", "aria-live",
-    "aria-pressed", "data-part", "data-hits", "data-feed", "data-after", "data-from", "data-list", "data-who",
+    "data-part", "data-hits", "data-feed", "data-after", "data-from", "data-list", "data-who",
     "data-urn", "aria-selected", "data-address", "data-text", "data-states", "data-graph", "data-nodes",
 }  # fmt: skip
 

@@ -73,7 +73,6 @@ export function start(section) {
 
   button.addEventListener("click", () => {
     isPaused = !isPaused;
-    button.setAttribute("aria-pressed", String(isPaused));
     button.textContent = isPaused ? "Go on" : "Pause";
     for (const item of isPaused ? [] : waiting.splice(0)) show(item);
     tell();
