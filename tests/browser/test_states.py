@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -203,12 +204,19 @@ def test_nothing_serious_is_wrong_where_one_may_do_nothing(visit: Opens, server:
     assert wrong_with(visitor) == []
 
 
+_PATIENCE: Final = ("search.searching._REFUSED_S", "search.visible._ASKED_S", "fill.unfinished._ASKED_S")
+"""How long an index is asked that refuses connections, seconds: seven in all for the pages here."""
+
+
 @pytest.fixture(scope="module")
 def without_index(server: Served, settings_served: Settings) -> Iterator[str]:
     """The address of another gateway before the same journal, whose index does not answer."""
     away = replace(settings_served.elasticsearch, url="http://127.0.0.1:9")
-    with beside(replace(settings_served, elasticsearch=away)) as address:
-        yield f"http://{address}"
+    with pytest.MonkeyPatch.context() as patience:
+        for name in _PATIENCE:
+            patience.setattr(f"metajournal.indexer.{name}", 0.1)
+        with beside(replace(settings_served, elasticsearch=away)) as address:
+            yield f"http://{address}"
 
 
 @pytest.mark.parametrize(
