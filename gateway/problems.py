@@ -70,6 +70,11 @@ _OVER_HTTP: Final = {
     "as_at (`--as-at TIME`)": "as_at (`?as_at=TIME`)",
 }
 """What hints name that command line and Python call otherwise."""
+_AGAIN: Final = (
+    "Send the request again with its Idempotency-Key, or with this one if it had none: {}. A line is sent again with "
+    "this event_id and repeat. What is there already counts once."
+)
+_UNIT_AGAIN: Final = "Send the unit again, each line with its event_id and repeat: what is there already counts once."
 
 
 class HttpError(InputError):
@@ -148,6 +153,8 @@ def told_faults(faults: Sequence[Fault]) -> list[dict[str, str]]:
 
 def hint_of(error: MetajournalError) -> str:
     """What to do about an error, in the words of HTTP."""
+    if isinstance(error, OutcomeUnknownError):
+        return _AGAIN.format(error.data["event_id"]) if "event_id" in error.data else _UNIT_AGAIN
     hint = error.hint
     for there, here in _OVER_HTTP.items():
         hint = hint.replace(there, here)

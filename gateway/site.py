@@ -23,6 +23,7 @@ from ..schemas.endpoints import READ, Request, Wanted
 from ..schemas.errors import (
     InputError,
     NotYetVisibleError,
+    OutcomeUnknownError,
     RejectedError,
     UnauthenticatedError,
     UnavailableError,
@@ -74,6 +75,8 @@ _SAFE: Final = {
 }  # fmt: skip
 _HEARD_S: Final = 1.0
 """Seconds for a session that began in another process to be heard of in this one."""
+_UNKNOWN: Final = "Look in a moment whether it was done, before you send it again."
+"""What to do where Kafka did not acknowledge what a form has sent."""
 _CORRECTED: Final = (400, 413)
 """Statuses of what a form's sender can correct."""
 _TRIES: Final = 3
@@ -421,8 +424,10 @@ class Site:
 
     def refused(self, request: HttpRequest, problem: Problem, visit: Visit | None) -> Response:
         """What is shown where a page cannot be."""
+        is_unknown = problem.body["code"] == OutcomeUnknownError.CODE  # which a form sends again by another event
+        told = {**problem.body, "hint": _UNKNOWN} if is_unknown else problem.body
         values = {
-            "problem": problem.body, "is_form": request.method == "POST", "login": _login_of(self._sent_from(request)),
+            "problem": told, "is_form": request.method == "POST", "login": _login_of(self._sent_from(request)),
         }  # fmt: skip
         answer = self._html(request, Shown("refused.html", values, problem.status), visit)
         answer.headers.update(problem.headers)

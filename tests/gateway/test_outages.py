@@ -7,32 +7,37 @@ once: an outage lasts as long as the slowest answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pytest
 
-from metajournal import Journal
+from metajournal import EntityRegistered, Journal, app, dataset, program, stream
 from metajournal.commands.serving import principals_of
+from metajournal.consumers import whole_topic
 from metajournal.gateway.server import serving_settings
+from metajournal.gateway.table import Table
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import OutcomeUnknownError
 from metajournal.schemas.settings import LakeSettings, Settings
 from tests.browser.places import PLACES
 from tests.browser.story import NIGHTLY, NIGHTLY_PROGRAM, ORDERS, Story, tell
-from tests.gateway.browsing import Browser, logged_in, member, parsed
+from tests.gateway.browsing import Browser, logged_in, member, parsed, token_of
 from tests.gateway.doors import Door, door
 from tests.gateway.serving import Asked, Got, PlainPrincipals, Served, running, served
+from tests.gateway.test_rights_matrix import LINES, PAGE_LINES, Line, PageLine, _in, rows_asked_for
 from tests.gateway.test_writing import key
 from tests.services import Services
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
+_L = TypeVar("_L", Line, PageLine)
 WAIT_S: Final = 2.0
 """What the gateway waits for a follower or the lake, so that nobody here waits for long."""
 DELIVERY_S: Final = 3.0
@@ -62,6 +67,50 @@ READS: Final = (
     *(f"/api/v1/access/{what}" for what in ("principals", "principals/root", "principals/root/keys", "roles")),
 )  # fmt: skip
 """Questions of the API, all of which have an answer."""
+FORMS_OF_ENTITIES: Final = ("apps/p", "apps/p/flow/f", "streams/s", "stream/s")
+
+
+def _lines(lines: Sequence[_L], wanted: Callable[[_L], bool]) -> dict[str, _L]:
+    return {f"{line.method} {line.path}": line for line in lines if wanted(line)}
+
+
+def _is_other(line: Line) -> bool:
+    return (
+        line.method == "GET"
+        and "/runs/" not in line.path
+        and any(f"/NS/{form}/" in line.path for form in FORMS_OF_ENTITIES)
+    )
+
+
+OTHERS: Final = _lines(LINES, _is_other)
+"""Questions about entities of other forms than those of `READS`."""
+WRITES: Final = _lines(LINES, lambda line: line.method in ("POST", "DELETE"))
+"""What is sent to the API, a line of each row."""
+FORMS: Final = _lines(PAGE_LINES, lambda line: line.method == "POST" and line.path != "/logout")
+FEEDS: Final = _lines(LINES, lambda line: line.method == "HEAD")
+FEEDS_OF_PAGES: Final = _lines(PAGE_LINES, lambda line: line.method == "HEAD")
+_PARTS: Final = ("/login", "/assets/any/style.css", "/suggest?query=o", f"/states/{ORDERS}", f"/graph/{ORDERS}",
+                 "/freshness", "/access/roles/analyst")  # fmt: skip
+PARTS: Final = {f"GET {path}": PageLine("GET", path, "any", 200) for path in _PARTS}
+"""What pages load, and the pages that `PLACES` does not have."""
+LOGIN: Final = "a login"
+PUBLIC: Final = frozenset({"GET /assets/any/style.css"})
+EXCUSED: Final = {
+    "GET /api/v1/events/{topic}/{partition}/{value}",  # as by its id
+    "POST /logout",  # could be sent once: it ends its sender's session
+}
+"""Rows of which no line is asked for here."""
+SEARCHES: Final = frozenset({"GET /suggest?query=o"})
+
+
+def _space(number: int) -> str:
+    return f"w{number}"
+
+
+def _own(path: str, number: int) -> str:
+    """A line's path with names that no other line has, so that each is answered alike whenever it is sent."""
+    path = path.replace("NS", _space(number)).replace("/principals/p/", f"/principals/p{number}/")
+    return re.sub("/(principals/p|roles/r)$", rf"/\g<1>{number}", path)
 
 
 ACCESS: Final = frozenset(
@@ -73,6 +122,8 @@ REPOSITORIES: Final = frozenset(
      *(path for path in READS if path.startswith("/api/v1/repositories/prices"))}
 )  # fmt: skip
 """What is read of the newest of a repository."""
+READING: Final = frozenset(name for name in WRITES if name.endswith("/lineage/next"))
+"""What is sent and writes nothing."""
 APART: Final = ACCESS | REPOSITORIES
 """What is asked for by another, since it waits in threads of which each asker has some."""
 
@@ -113,6 +164,7 @@ class Gateway:
     kafka: Door
     lake: Path
     story: Story
+    token: Mapping[str, str]
 
     def asks(self) -> Mapping[str, Ask]:
         """What asks for each address."""
@@ -124,7 +176,32 @@ class Gateway:
             name: partial(self.browsers[name in APART].get, path.format(**named))
             for name, (path, _, _) in PLACES.items()
         }
-        return {**questions, **pages}
+        return {**questions, **pages, **self._writes(), **self._parts()}
+
+    def _writes(self) -> Mapping[str, Ask]:
+        """What sends what is written, by the API and by forms, and a login."""
+        lines = enumerate([*WRITES.items(), *OTHERS.items()])
+        writes = {
+            name: partial(self.asked.ask, line.method, _own(line.path, number), _in(line.body, _space(number)),
+                          key=self.keys[1])
+            for number, (name, line) in lines
+        }  # fmt: skip
+        forms = {
+            name: partial(self.browsers[0].send, _own(line.path, 0), {**line.fields, **self.token})
+            for name, line in FORMS.items()
+        }
+        return {**writes, **forms, LOGIN: lambda: Browser(self.asked).log_in(self.keys[1])}
+
+    def _parts(self) -> Mapping[str, Ask]:
+        """What asks for the feeds, and for what pages load."""
+        feeds = {
+            name: partial(self.asked.ask, line.method, line.path, key=self.keys[0]) for name, line in FEEDS.items()
+        }
+        parts = {
+            name: partial(self.browsers[0].ask, line.method, line.path)
+            for name, line in (*PARTS.items(), *FEEDS_OF_PAGES.items())
+        }
+        return {**parts, **feeds}
 
 
 def answers_to(asks: Mapping[str, Ask]) -> dict[str, Got]:
@@ -219,10 +296,18 @@ def keys(server: Served) -> Sequence[str]:
 @pytest.fixture(scope="module")
 def gateway(server: Served, gateway_settings: Settings, doors: Doors, keys: Sequence[str]) -> Iterator[Gateway]:
     """The gateway through doors, all of which are open."""
+    for number in range(len(WRITES) + len(OTHERS)):
+        space = _space(number)
+        for entity in (dataset(space, "d"), app(space, "p"), program(space, "p", "flow", "f"), stream(space, "s")):
+            server.journal.emit(EntityRegistered(entity))
     story = tell(server, gateway_settings)
-    with reached(doors, STALE_S) as asked:
+    with pytest.MonkeyPatch.context() as patch, reached(doors, STALE_S) as asked:
+        patch.setattr(whole_topic, "PIN_S", STALE_S)  # a pin that is due without the lake would end the news of rights
         browsers = [logged_in(asked, key) for key in keys]
-        yield Gateway(asked, keys, browsers, doors.index, doors.kafka, doors.lake, story)
+        token = token_of(browsers[0].page("/"))
+        found = Gateway(asked, keys, browsers, doors.index, doors.kafka, doors.lake, story, token)
+        answers_to(found.asks())  # what is written is there from now on, so that each is answered alike again
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -245,8 +330,13 @@ def without_index(gateway: Gateway, before: Mapping[str, Got]) -> Answers:
 
 @pytest.fixture(scope="module")
 def without_lake(gateway: Gateway, before: Mapping[str, Got]) -> Answers:
-    gone = gateway.lake.with_name("gone")
-    return through(gateway.asks(), before, partial(gateway.lake.rename, gone), partial(gone.rename, gateway.lake))
+    """What is written in an outage of its own: whether an event about rights came before is known in the lake alone."""
+    gone, found = gateway.lake.with_name("gone"), dict[str, Told]()
+    away, back = partial(gateway.lake.rename, gone), partial(gone.rename, gateway.lake)
+    for is_written in (False, True):
+        asks = {name: ask for name, ask in gateway.asks().items() if (name in WRITTEN) == is_written}
+        found |= through(asks, before, away, back)
+    return found
 
 
 class WithoutKafka(NamedTuple):
@@ -271,7 +361,8 @@ def without_kafka(gateway: Gateway, before: Mapping[str, Got], doors: Doors) -> 
     send = partial(gateway.asked.post, TAGS, ["written"], key=root, Idempotency_Key=key())
     with reached(doors, HEARD_S) as asked, ThreadPoolExecutor(2) as aside:
         browser = logged_in(asked, root)
-        other = replace(gateway, asked=asked, keys=[root] * 2, browsers=[browser] * 2)
+        token = token_of(browser.page("/"))
+        other = replace(gateway, asked=asked, keys=[root] * 2, browsers=[browser] * 2, token=token)
 
         def unheard() -> Mapping[str, Got]:
             eventually(lambda: asked.get(ME, key=root).status == 503, what="rights that are too old")
@@ -302,26 +393,31 @@ def assert_told(answers: Answers, refused: Mapping[str, str], shown: Mapping[str
     """
     for name, told in answers.items():
         assert told.away is not None, name
+        if name in WRITTEN:
+            continue
         if name in refused:
             assert_refused(told.away, refused[name], name)
         elif name in shown:
             assert shown[name] in main_of(told.away), name
             assert shown[name] not in main_of(told.before), name
         else:
-            assert (told.away.status, told.away.headers["content-type"]) == (
-                told.before.status, told.before.headers["content-type"],
+            assert (told.away.status, told.away.headers.get("content-type")) == (
+                told.before.status, told.before.headers.get("content-type"),
             ), (name, told.away.body)  # fmt: skip
-            assert told.away.body, name
+            assert bool(told.away.body) == bool(told.before.body), name
 
 
-def assert_refused(got: Got, code: str, name: str) -> None:
-    """An answer that says what is away, with the next step and when to come again."""
-    assert got.status == 503, (name, got.body)
-    assert int(got.headers["retry-after"]) >= 1, name
-    if name in PLACES:
+def assert_refused(got: Got, code: str, name: str, status: int = 503) -> None:
+    """An answer that says what is away, with the next step and when to come again; or that nothing is known (504)."""
+    assert got.status == status, (name, got.body)
+    assert status == 504 or int(got.headers["retry-after"]) >= 1, name
+    if name.startswith("HEAD "):
+        return
+    if name in SHOWN:
         main = parsed(got.body).all("main")[0]
         alert, hint, *_ = main.all("p")
-        assert (main.all("h1")[0].text, alert.attributes["role"]) == ("This is not available now", "alert"), name
+        title = "This is not available now" if status == 503 else "The outcome is not known"
+        assert (main.all("h1")[0].text, alert.attributes["role"]) == (title, "alert"), name
         assert len(alert.text) > 20, name
         assert len(hint.text) > 20, name
         assert f"{code}, request " in main.text, name
@@ -332,13 +428,44 @@ def assert_refused(got: Got, code: str, name: str) -> None:
     assert len(got.json["hint"]) > 20, name
 
 
+SHOWN: Final = frozenset({*PLACES, *FORMS, *PARTS, LOGIN})
+"""What is answered by pages, and so refused by one."""
+WRITTEN: Final = frozenset({*WRITES, *FORMS, LOGIN} - READING)
+"""What emits an event."""
+
+
+def assert_written(answers: Answers, away: Callable[[str, Got], None]) -> None:
+    """What is written is answered as before, or as `away` makes sure of."""
+    for name in WRITTEN:
+        told = answers[name]
+        assert told.away is not None, name
+        if told.away.status != told.before.status:
+            away(name, told.away)
+
+
 def main_of(got: Got) -> str:
     return parsed(got.body).all("main")[0].text
 
 
 def test_before_an_outage_every_address_has_its_answer(before: Mapping[str, Got]) -> None:
     wanted = {**dict.fromkeys(READS, 200), **{name: status for name, (_, status, _) in PLACES.items()}}
-    assert {name: got.status for name, got in before.items()} == wanted
+    wanted |= dict.fromkeys((*OTHERS, *FEEDS, *FEEDS_OF_PAGES, *READING), 200)
+    wanted |= {name: line.status for name, line in (*PARTS.items(), *FORMS.items())} | {"GET /login": 303, LOGIN: 303}
+    assert {name: before[name].status for name in wanted} == wanted
+    answered = {name: before[name].status for name in WRITES if before[name].status not in (200, 201, 202)}
+    assert set(answered) <= {name for name in WRITES if "/access/" in name}, answered
+
+
+def test_every_address_is_asked_for_here_or_excused(server: Served) -> None:
+    table = Table(server.journal.epochs.domains)
+    reads = [Line("GET", path, "any") for path in READS]
+    lines = [*reads, *OTHERS.values(), *WRITES.values(), *FEEDS.values()]
+    places = [
+        PageLine("GET", path, "any", status) for name, (path, status, _) in PLACES.items() if name != "no such page"
+    ]
+    pages = [*places, *PARTS.values(), *FORMS.values(), *FEEDS_OF_PAGES.values()]
+    asked = rows_asked_for(table.endpoints, lines) | rows_asked_for(table.pages, pages)
+    assert {row.name for rows in (table.endpoints, table.pages) for row in rows} - asked == EXCUSED
 
 
 def test_without_the_index_all_but_searches_is_answered(without_index: Answers) -> None:
@@ -348,7 +475,12 @@ def test_without_the_index_all_but_searches_is_answered(without_index: Answers) 
         told = without_index[name].away
         assert (told is not None and told.status, name) == (503, name)
     shown = {**dict.fromkeys((*searches, "home"), "Not available: "), "pipeline": NOT_KNOWN}
-    assert_told(without_index, refused, shown)
+    assert_told(without_index, {**refused, **dict.fromkeys(SEARCHES, "search-unavailable")}, shown)
+    assert_written(without_index, _nothing_else)
+
+
+def _nothing_else(name: str, got: Got) -> None:
+    raise AssertionError(f"{name} needs nothing that is away: {got.status}, {got.body!r}")
 
 
 NEEDS_NO_LAKE: Final = ("search?", "/suggest/", "/api/v1/access/")
@@ -364,25 +496,53 @@ def test_without_the_lake_what_needs_none_is_answered(without_lake: Answers) -> 
         "difference", "lineage", "no lineage", "runs", "run", "hostile run",
         "found files", "no files", "repositories", "repository", "log", "objects", "branches compared",
     )  # fmt: skip
-    assert_told(without_lake, {**refused, **dict.fromkeys(pages, "no-lake")}, {})
+    parts = (*OTHERS, *READING, f"GET /states/{ORDERS}", f"GET /graph/{ORDERS}")
+    assert_told(without_lake, {**refused, **dict.fromkeys((*pages, *parts), "no-lake")}, {})
+    assert_written(without_lake, _is_taken)
+
+
+def _is_taken(name: str, got: Got) -> None:
+    """Of what cannot be judged without the lake: the API says that it is in the journal, and pages that too, or what is
+    away."""
+    if name in WRITES:
+        assert (got.status, got.json["outcome"]) == (202, "pending"), (name, got.body)
+        assert got.headers["location"] == f"/api/v1/events/{got.json['event_id']}", name
+    elif got.status == 504:
+        assert_refused(got, "pending", name, 504)
+    else:
+        codes = ["unavailable"] if name == LOGIN else ["no-lake", "not-yet-visible"]
+        assert_refused(got, next((code for code in codes if code.encode() in got.body), codes[0]), name)
 
 
 def test_without_kafka_what_the_lake_and_the_index_have_is_answered(without_kafka: WithoutKafka) -> None:
     fresh = {path for path in READS if path.startswith(_METADATA)}
     fresh |= {f"/api/v1/{what}/{ORDERS}" for what in ("entities", "history", "diff")}
     fresh |= {"entity", "entity saved", "hostile entity", "deleted entity", "unknown entity", "unknown event", "audit"}
-    codes = dict.fromkeys(fresh | REPOSITORIES, "kafka-unavailable") | dict.fromkeys(ACCESS, "rights-not-heard")
+    fresh |= {name for name in OTHERS if "/metadata" in name}
+    of_rights = {*ACCESS, "GET /access/roles/analyst"}
+    codes = dict.fromkeys(fresh | REPOSITORIES, "kafka-unavailable") | dict.fromkeys(of_rights, "rights-not-heard")
     answers = without_kafka.answers
     assert {name for name, told in answers.items() if told.away is None} == set(), "not answered within their time"
     assert_told(answers, codes, {})
+    assert_written(answers, _is_unknown)
     shown = [answers[name].away for name in ("home", "pipeline")]  # of two who ask at once one gets what was known
     assert any(got is not None and "could not be read" in main_of(got) for got in shown)
+
+
+def _is_unknown(name: str, got: Got) -> None:
+    """Of what Kafka did not acknowledge nobody is told that it is there, or is not; nor what only Python has."""
+    assert_refused(got, "outcome-unknown", name, 503 if name.startswith("POST /api/v1/lineage") else 504)
+    assert b"journal.emit" not in got.body, name
+    if name in WRITES and got.status == 504:
+        assert got.headers["metajournal-event-id"] in got.json["hint"], "which is safe as the key of a repetition"
 
 
 def test_where_rights_were_not_heard_of_nobody_is_answered_until_they_are(without_kafka: WithoutKafka) -> None:
     for name, got in without_kafka.unheard.items():
         if name == "no such page":
             assert got.status == 404
+        elif name in PUBLIC:
+            assert got.status == 200
         else:
             assert_refused(got, "rights-not-heard", name)
 

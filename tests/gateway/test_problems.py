@@ -17,6 +17,7 @@ from metajournal.schemas.errors import (
     LakeWriteError,
     NotFinalError,
     NotYetVisibleError,
+    OutcomeUnknownError,
     SearchUnavailableError,
     UnavailableError,
 )
@@ -56,6 +57,19 @@ def test_a_service_that_does_not_answer_is_told_without_where_it_is(error: Unava
 def test_what_is_not_there_yet_is_told_as_it_is(error: UnavailableError) -> None:
     told = problem_of(error, "request-1")
     assert (told.body["detail"], told.body["hint"]) == (error.message, error.hint)
+
+
+@pytest.mark.parametrize(
+    ("data", "named"), [({"event_id": "0190d5f0-0000-7000-8000-000000000000"}, "0190d5f0-0000-7000-8000-000000000000"),
+                        ({"unit_id": "u1", "event_ids": ("e1",)}, "each line with its event_id and repeat")],
+)  # fmt: skip
+def test_how_to_send_again_what_nobody_acknowledged_is_said_in_the_words_of_http(
+    data: dict[str, Any], named: str
+) -> None:
+    told = problem_of(OutcomeUnknownError("It is not known.", hint="journal.emit(…, repeat=True)", **data), "request-1")
+    assert (told.status, told.body["code"]) == (504, "outcome-unknown")
+    assert named in told.body["hint"]
+    assert "journal.emit" not in told.body["hint"]
 
 
 @pytest.mark.parametrize("gateway", [GatewaySettings(), GatewaySettings(host="0.0.0.0", loopback_only=True), *REMOTE])
