@@ -11,6 +11,8 @@ from ..waiting import Deadline
 from .lease import read_begun
 
 _ASKED_S: Final = 2.0
+_REFUSED_S: Final = 0.5
+"""A server that refuses connections is away, not slow."""
 _UNDER_WAY: Final = frozenset({"load", "catch-up", "failed"})
 
 
@@ -37,7 +39,7 @@ def unfinished_indexes(settings: Settings) -> list[Unfinished]:
     wanted = settings.elasticsearch
     client = make_client(settings)
     try:
-        deadline = Deadline(client, wanted.url, _ASKED_S)
+        deadline = Deadline(client, wanted.url, _ASKED_S, refused_s=_REFUSED_S)
         names = deadline.ask(lambda client: client.indices.get(index=f"{wanted.index}-*", features="mappings")).body
         found = []
         for name in sorted(names):

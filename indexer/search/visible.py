@@ -10,6 +10,8 @@ from ..connection import make_client
 from ..waiting import Deadline
 
 _ASKED_S: Final = 2.0
+_REFUSED_S: Final = 0.5
+"""A server that refuses connections is away, not slow."""
 
 
 def shown_by(settings: Settings) -> tuple[str, Cut]:
@@ -22,7 +24,7 @@ def shown_by(settings: Settings) -> tuple[str, Cut]:
     wanted = settings.elasticsearch
     client = make_client(settings)
     try:
-        deadline = Deadline(client, wanted.url, _ASKED_S)
+        deadline = Deadline(client, wanted.url, _ASKED_S, refused_s=_REFUSED_S)
         shown = deadline.shown(wanted.index, {})
         names = deadline.ask(lambda client: client.indices.get_alias(name=wanted.index)).body
         return ", ".join(sorted(names)), shown.vector
