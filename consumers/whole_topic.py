@@ -36,6 +36,8 @@ from .tail import Tail, lost
 ASK_S: Final = 1.0
 """Seconds between two questions for the topic's end, and between two looks at the lake where the topic is not read."""
 _ANSWER_S: Final = 2.5
+_AGAIN_S: Final = 5.0
+"""Seconds until a lake that was away is looked at again."""
 _POLL_S: Final = 0.02
 _log = logging.getLogger("metajournal.follower")
 Marks = Mapping[int, int]
@@ -146,12 +148,22 @@ class WholeTopic:
         return dict(zip(partitions, pins, strict=True))
 
     def _renew(self, tail: Tail, pool: Executor) -> None:
-        """Go on from newer pins where that is due; they are taken beside the reading, which must not wait for it."""
+        """Go on from newer pins where that is due; they are taken beside the reading, which must not wait for it.
+
+        While there are none, as where the lake is away, those that there are do: what the topic tells is judged over
+        them as before.
+        """
         if self._pinning is None:
             if time.monotonic() - self._pinned_at > PIN_S:
                 self._pinning = pool.submit(self._pins)
         elif self._pinning.done():
-            pins, self._pinning = self._pinning.result(), None
+            taken, self._pinning = self._pinning, None
+            try:
+                pins = taken.result()
+            except UnavailableError as error:
+                _log.debug("%s goes on without a newer lake: %s", self._topic, error)
+                self._pinned_at = time.monotonic() - PIN_S + _AGAIN_S
+                return
             if any(pin.mark != self._known[partition].pin.mark for partition, pin in pins.items()):
                 self._begin(tail, pins)
                 return

@@ -20,6 +20,7 @@ from metajournal.domains.access.directory import Directory, RightsNotHeardError
 from metajournal.domains.access.keys import KeyText, make_key, parse_key
 from metajournal.domains.access.urns import key_urn, principal_urn, role_urn
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.errors import UnavailableError
 from metajournal.schemas.settings import JournalSettings, LakeSettings, Settings
 from metajournal.schemas.urn import Urn
 from tests.consumers.stream import BrokerStream
@@ -155,6 +156,37 @@ def test_a_later_look_at_the_lake_never_brings_back_what_ended(
         seen = len(looks)
         while len(looks) < seen + 5:
             assert directory.who(key.text) is None
+
+
+def test_a_lake_that_is_away_does_not_keep_the_topic_from_being_heard(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted(journal, e.PrincipalRegistered(principal_urn("nora")))
+    key = issued(journal, "nora")
+    journal.flush()
+    stream.fold()
+    looks, is_away = list[bool](), False
+
+    def looked(*given: Any) -> list[Pin]:
+        looks.append(is_away)
+        if is_away:
+            raise UnavailableError("There is no lake.")
+        return take_pins(*given)
+
+    monkeypatch.setattr(whole_module, "PIN_S", 0.0)
+    monkeypatch.setattr(whole_module, "_AGAIN_S", 0.1)
+    monkeypatch.setattr(whole_module, "ASK_S", 0.05)
+    monkeypatch.setattr(whole_module, "take_pins", looked)
+    with opened(journal, stale_s=0.5) as directory:
+        directory.wait(30)
+        is_away = True
+        while sum(looks) < 10:  # a second
+            assert directory.who(key.text) is not None
+        emitted(journal, e.KeyRevoked(key_urn("nora", key.id)))
+        eventually(lambda: directory.who(key.text) is None, 30, "the key has ended")
+        is_away, before = False, len(looks)
+        eventually(lambda: looks[before:].count(False) > 1, 30, "the lake is looked at again")
+        assert directory.who(key.text) is None
 
 
 def test_expiry_is_judged_by_the_clock_of_who_asks(journal: Journal, stream: BrokerStream) -> None:
