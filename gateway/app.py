@@ -67,7 +67,7 @@ from .writing import EVENT_ID, Writer
 
 _log = logging.getLogger("metajournal.gateway")
 _REQUEST_ID: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TRACEPARENT: Final = pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT: Final = pattern(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _BEARER: Final = "bearer "
 _NO_HEADERS: Final = Headers()
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})

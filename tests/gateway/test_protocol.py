@@ -305,13 +305,16 @@ def test_the_trace_of_a_request_is_in_its_line_of_the_log_beside_its_id(
 ) -> None:
     caplog.set_level("INFO", "metajournal.gateway")
     server.get(path, traceparent=TRACED, X_Request_Id="traced")
-    server.get(path, traceparent=f"{TRACED} x", X_Request_Id="no-trace")
+    none = [f"{TRACED} x", f"ff{TRACED[2:]}", f"00-{'0' * 32}{TRACED[35:]}", f"{TRACED[:36]}{'0' * 16}-01"]
+    for number, one in enumerate(none):
+        server.get(path, traceparent=one, X_Request_Id=f"no-trace-{number}")
 
     def lines() -> dict[str, Any]:
         told = [getattr(record, "data", {}) for record in caplog.records]
         return {data["request_id"]: data.get("traceparent") for data in told if "ms" in data}
 
-    assert eventually(lambda: found if len(found := lines()) == 2 else None) == {"traced": TRACED, "no-trace": None}
+    logged = eventually(lambda: found if len(found := lines()) == 1 + len(none) else None)
+    assert logged == {"traced": TRACED, **{f"no-trace-{number}": None for number in range(len(none))}}
 
 
 PAGE = "https://pages.example"
