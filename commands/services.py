@@ -84,10 +84,11 @@ def up(given: Options, /, servers: bool) -> None:
         return
     is_served = all(find_spec(name) is not None for name in PACKAGES)
     commands = supervisor.WITH_GATEWAY if is_served else supervisor.COMMANDS
-    run = supervisor.up(given.home, given.settings, tell=print_line, commands=commands)
+    settings = given.settings  # as they are before `up` writes what became of them
+    run = supervisor.up(given.home, settings, tell=print_line, commands=commands)
     console().print(status_view(_look(given)))
     if is_served:
-        _print_other_port(given.settings.gateway.port, run.components["gateway"].ports[0])
+        _print_other_port(settings.gateway.port, run.components["gateway"].ports[0])
         print_way_in(given.home, run.components["gateway"].endpoint or "")
     print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")
 
@@ -95,7 +96,10 @@ def up(given: Options, /, servers: bool) -> None:
 def _print_other_port(wanted: int, port: int) -> None:
     """Say that the gateway is not where it was to be: in the README's examples its address is another one."""
     if wanted not in (0, port):
-        print_line(f"Port {wanted} was taken, so the gateway has port {port}.")
+        print_line(
+            f"Port {wanted} was taken, so the gateway has port {port}. Once it is free: metajournal down, then "
+            f"metajournal --set gateway.port={wanted} up."
+        )
 
 
 def _check_packages_of_stream() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..schemas.settings import GatewaySettings, Settings
+from ..schemas.settings import Settings
 from .errors import AlreadyRunningError, HomeError, ServerStartError
 from .home import (
     SETTINGS_FILE,
@@ -205,13 +205,12 @@ def _gateway_ports(settings: Settings, run: Run) -> tuple[int, int]:
     if running is not None:
         port, operator = running.ports
         return port, operator
-    own, usual = settings.gateway, GatewaySettings()
-    last = run.ports.get("gateway") or (usual.port, _port_of(usual.operator))
-    wanted = (
-        last[0] if own.port == usual.port else own.port,
-        last[1] if own.operator == usual.operator else _port_of(own.operator),
+    wanted = settings.gateway.port, _port_of(settings.gateway.operator)
+    last = run.ports.get("gateway") or (0, 0)
+    port, operator = (
+        next((one for one in ports if one and is_free(one)), other)
+        for *ports, other in zip(wanted, last, free_ports(2), strict=True)
     )
-    port, operator = (one if one and is_free(one) else other for one, other in zip(wanted, free_ports(2), strict=True))
     return port, operator
 
 

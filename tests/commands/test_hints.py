@@ -7,12 +7,19 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from metajournal.cli import main
-from metajournal.commands.services import _print_other_port
+from metajournal.commands import services
+from metajournal.config import FILE_NAME, HOME_VARIABLE
+from metajournal.schemas.settings import Settings
+from metajournal.stack import jars, supervisor
+from metajournal.terminal import views
 
 ROOT = Path(__file__).parents[2]
 QUOTED = re.compile(r"`(metajournal [^`]+)`")
@@ -66,9 +73,24 @@ def test_a_command_that_is_not_there_would_be_noticed() -> None:
     assert missing("metajournal -v COMMAND") == []
 
 
-def test_up_says_where_the_gateway_is_not_at_the_port_that_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    for wanted, port in ((8080, 8080), (0, 39981)):
-        _print_other_port(wanted, port)
-    assert capsys.readouterr().out == ""
-    _print_other_port(8080, 39981)
-    assert capsys.readouterr().out == "Port 8080 was taken, so the gateway has port 39981.\n"
+@pytest.mark.parametrize(("wanted", "port"), [(8080, 8080), (0, 39981), (8080, 39981)])
+def test_up_says_where_the_gateway_is_not_at_the_port_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: int, port: int
+) -> None:
+    """Though the settings name the port that it has once everything runs."""
+    (tmp_path / FILE_NAME).write_text(f"[gateway]\nport = {wanted}\n")
+
+    def up(home: Path, settings: Settings, **_: Any) -> Any:
+        (home / FILE_NAME).write_text(f"[gateway]\nport = {port}\n")
+        return SimpleNamespace(components={"gateway": SimpleNamespace(ports=(port,), endpoint=f"127.0.0.1:{port}")})
+
+    monkeypatch.setattr(supervisor, "up", up)
+    monkeypatch.setattr(jars, "ensure_all", lambda **_: None)
+    monkeypatch.setattr(views, "status_view", lambda report: report)
+    for name in ("_look", "print_way_in", "_check_packages_of_stream"):
+        monkeypatch.setattr(services, name, lambda *_: "")
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    done = CliRunner().invoke(main, ["up"])
+    assert done.exit_code == 0, done.output
+    said = f"Port {wanted} was taken, so the gateway has port {port}."
+    assert (said in done.output.replace("\n", " ")) == (wanted not in (0, port))

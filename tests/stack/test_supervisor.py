@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.config import load_settings
 from metajournal.schemas.settings import JournalSettings, Settings
+from metajournal.stack import supervisor
 from metajournal.stack.errors import AlreadyRunningError, HomeError, ServerStartError
 from metajournal.stack.home import RUN_FILE, SETTINGS_FILE, Run, read_run
 from metajournal.stack.ports import answers, free_ports
@@ -247,12 +248,17 @@ def test_other_ports_than_the_last_time_are_told(home: Path) -> None:
     ]
 
 
-def test_a_gateway_has_the_ports_that_are_set_else_those_of_the_last_time() -> None:
+def test_a_gateway_has_the_ports_that_are_set_else_those_of_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
     last = Run(ports={"gateway": tuple(free_ports(2))})
     mine, operator = free_ports(2)
-    assert _gateway_ports(Settings(), last) == last.ports["gateway"]
     own = replace(Settings().gateway, port=mine, operator=f"127.0.0.1:{operator}")
     assert _gateway_ports(Settings(gateway=own), last) == (mine, operator)
     with socket.create_server(("127.0.0.1", mine)):
-        port, _ = _gateway_ports(Settings(gateway=own), last)
-    assert port not in (mine, last.ports["gateway"][0])
+        assert _gateway_ports(Settings(gateway=own), last) == (last.ports["gateway"][0], operator)
+        port, _ = _gateway_ports(Settings(gateway=own), Run())
+    assert port != mine
+    usual = Settings().gateway.port
+    monkeypatch.setattr(supervisor, "is_free", lambda port: port != usual)
+    assert _gateway_ports(Settings(), last)[0] == last.ports["gateway"][0]
+    monkeypatch.setattr(supervisor, "is_free", lambda port: True)
+    assert _gateway_ports(Settings(), last)[0] == usual, "free again, after a time when it was taken"
