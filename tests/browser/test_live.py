@@ -187,6 +187,19 @@ def test_a_gap_is_marked_as_missed(root: Visitor, server: Served) -> None:
     expect(missed.get_by_role("link")).to_have_text("Load the page again")
 
 
+def test_whose_session_ends_is_told_so_and_logs_in_again(visit: Any, server: Served) -> None:
+    urn = dataset("live", "session")
+    tag(server, urn)
+    visitor = visit(logged_in(server, member(server.journal, "leaving", ("analyst", "*"))).cookie)
+    visitor.go(f"/entity/{urn}")
+    section = live(visitor)
+    server.journal.access.disable("leaving")
+    expect(section.get_by_role("status")).to_have_text("You are logged out. Log in again")
+    section.get_by_role("link", name="Log in again").click()
+    expect(visitor.page).to_have_url(re.compile("/login"))
+    visitor.faults[:] = [fault for fault in visitor.faults if "401" not in fault]
+
+
 def test_a_branch_is_watched_by_keyboard_alone(root: Visitor, server: Served) -> None:
     """To its repository's page, where its commits come, wait in a pause, and lead to their events."""
     created(server.journal, "watched")

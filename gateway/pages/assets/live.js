@@ -65,10 +65,19 @@ export function start(section) {
     source.addEventListener("error", () => {
       state = "Not connected; trying again.";
       tell();
-      if (source.readyState === EventSource.CLOSED) {
-        again = setTimeout(open, AGAIN_MS[Math.min(failed++, AGAIN_MS.length - 1)]);
-      }
+      if (source.readyState === EventSource.CLOSED) tryAgain(source, address);
     });
+  }
+
+  /** Later, unless whoever asks is not known any more: then it would be refused for ever. */
+  async function tryAgain(closed, address) {
+    const isRefused = await isUnknown(address);
+    if (source !== closed) return;
+    if (isRefused) {
+      status.replaceChildren("You are logged out. ", make("a", { href: location.href }, "Log in again"));
+    } else {
+      again = setTimeout(open, AGAIN_MS[Math.min(failed++, AGAIN_MS.length - 1)]);
+    }
   }
 
   button.addEventListener("click", () => {
@@ -86,6 +95,14 @@ export function start(section) {
   tell();
   if (!document.hidden) open();
   return close;
+}
+
+async function isUnknown(address) {
+  try {
+    return (await fetch(address, { method: "HEAD" })).status === 401;
+  } catch {
+    return false;
+  }
 }
 
 function missed(gap) {
