@@ -113,7 +113,7 @@ class Serving:
                 allow_headers=["*"], expose_headers=_EXPOSED,
             )  # fmt: skip
         public = _Server(_config(app, settings, tls=True))
-        sockets = [_listening(settings.host, settings.port, reuse=settings.reuse_port)]
+        sockets = [_listening(settings.host, settings.port, "gateway.port", reuse=settings.reuse_port)]
         operator, operator_sockets = self._operator(readiness, gateway)
         self._take_signals()
         serving = [asyncio.ensure_future(public.serve(sockets))]
@@ -140,7 +140,9 @@ class Serving:
                 key="gateway.operator",
             )
         app = Operator(readiness, gateway.figures.figures)
-        return _Server(_config(app, self._settings, tls=False)), [_listening(host, int(port), reuse=False)]
+        return _Server(_config(app, self._settings, tls=False)), [
+            _listening(host, int(port), "gateway.operator", reuse=False)
+        ]
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -188,8 +190,8 @@ def _config(app: Any, settings: GatewaySettings, *, tls: bool) -> uvicorn.Config
     )  # fmt: skip
 
 
-def _listening(host: str, port: int, *, reuse: bool) -> socket.socket:
-    """A socket that takes connections. Raises: ConfigError: the address cannot be had."""
+def _listening(host: str, port: int, key: str, *, reuse: bool) -> socket.socket:
+    """A socket that takes connections. Raises: ConfigError: the address, which a setting names, cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -201,7 +203,9 @@ def _listening(host: str, port: int, *, reuse: bool) -> socket.socket:
     except OSError as error:
         listening.close()
         why = error.strerror or str(error)
-        raise ConfigError(f"{host}:{port} cannot be listened on: {why}.", hint="Set another gateway.port.") from error
+        raise ConfigError(
+            f"{host}:{port} cannot be listened on: {why}.", hint=f"Set another {key}.", key=key
+        ) from error
     listening.setblocking(False)
     return listening
 

@@ -255,10 +255,14 @@ def revoke_key(given: Options, /, principal: str, key_id: str, actor: str | None
 @options
 def keys(given: Options, /, principal: str, as_json: bool) -> int:
     """List the keys of a principal that have not been revoked."""
+    from .urns import principal_urn
     from .values import key_json
 
-    with given.journal() as journal:
-        shown = [key_json(one) for one in _access(journal).keys(principal)]
+    with given.journal() as journal, _access(journal).opened() as directory:
+        tenant = journal.settings.journal.tenant
+        shown = [key_json(one) for one in directory.keys(tenant, principal)]
+        if not shown and all(one.name != principal for one in directory.principals(tenant)):
+            raise UnknownEntityError(str(principal_urn(principal)), hint="`metajournal access principals` lists them.")
     if as_json:
         print_json(shown)
         return FINE

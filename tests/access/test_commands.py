@@ -63,6 +63,8 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     assert "developer on dataset:sales/*" in drawn[0].stdout
     assert "laptop" in drawn[1].stdout
     assert said(installation, "keys", "ada") == []
+    nobody = installation.metajournal("access", "keys", "nobody")
+    assert (nobody.returncode, "access-principal:nobody" in nobody.stderr) == (1, True)
     assert installation.metajournal("access", "grant", "ada", "Admin", "--on", "*").returncode == 0
     mistyped = installation.metajournal("access", "grant", "ada", "developper", "--on", "*")
     assert (mistyped.returncode, "unknown-role" in mistyped.stderr) == (2, True)

@@ -233,8 +233,9 @@ def test_two_processes_share_a_port_and_one_goes_on_where_the_other_ends(
 
     with process(first, tmp_path, key) as (one, address), process(second, tmp_path, key) as (_, same):
         assert address == same == f"127.0.0.1:{port}"
-        with pytest.raises(ConfigError, match="cannot be listened on"):
-            _listening("127.0.0.1", port, reuse=False)
+        with pytest.raises(ConfigError, match="cannot be listened on") as refused:
+            _listening("127.0.0.1", port, "gateway.operator", reuse=False)
+        assert refused.value.hint == "Set another gateway.operator."
         for operator in operators:
             eventually(partial(answered, operator), 30, f"an answer of the process at {operator}")
         one.process.send_signal(signal.SIGTERM)

@@ -58,6 +58,8 @@ def test_a_principal_is_registered_granted_given_a_key_and_disabled(server: Serv
     eventually(lambda: "access-principal:ada" in [json.loads(one.value() or b"")["urn"] for one in audit()])
     at = "/access/principals/ada"
     eventually(lambda: root.get(at).status == 200)
+    assert at in [one.attributes["href"] for one in root.page("/access/audit").all("a")], "what was done leads there"
+    assert "Add tag" not in root.page("/entity/access-principal:ada").text, "it takes none"
     sent(root, at, f"{at}/grant", role="analyst", pattern="*:sales/*")
     eventually(lambda: "analyst" in [cell.text for cell in root.page(at).all("td")])
     shown = sent(root, at, f"{at}/issue", label="for her script", days="30")

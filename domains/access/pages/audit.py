@@ -19,7 +19,7 @@ from ....schemas.times import time_ms
 from ....schemas.urn import Urn
 from ....schemas.within import are_all_within
 from ..rights import READ_ACCESS
-from ..urns import PRINCIPAL, name_fault, principal_urn
+from ..urns import KEY, PRINCIPAL, ROLE, name_fault, principal_urn
 
 _ALL, _DONE, _REFUSED = "all", "done", "refused"
 _OUTCOMES: Final = (_ALL, _DONE, _REFUSED)
@@ -52,7 +52,16 @@ def _record(request: Request, record: Mapping[str, Any]) -> dict[str, Any]:
         when = time_ms(record["time"])
     except ValueError:
         when = None
-    return {"left_out": 0, **record, "time_ms": when, "urn": _named(request, record)}
+    named = _named(request, record)
+    return {"left_out": 0, **record, "time_ms": when, "urn": named, "to": None if named is None else _page_of(named)}
+
+
+def _page_of(text: str) -> str | None:
+    """Where an entity of this domain is changed; None: it has the page that all entities have."""
+    urn = Urn.parse(text)
+    if urn.kind == ROLE:
+        return f"/access/roles/{urn.name}"
+    return f"/access/principals/{urn.parts[0]}" if urn.kind in (PRINCIPAL, KEY) else None
 
 
 def _is_shown(request: Request, record: Mapping[str, Any], *, sees_all: bool) -> bool:

@@ -15,6 +15,7 @@ from ....rules.entity import EntityRow
 from ....schemas.endpoints import DELETE, WRITE, Need, Parameter, Request
 from ....schemas.errors import InputError, InvalidUrnError
 from ....schemas.pages import Page, Section, Sent, Shown, address_of, seen_state
+from ....schemas.registry import has_documents
 from ....schemas.urn import Urn, urn
 from ..events import EntityDeleted, EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded, TagsRemoved
 
@@ -40,7 +41,7 @@ def _annotations(journal: Any, request: Request, row: EntityRow) -> Shown:
         "fields": None if fields is None else fields[:_MOST_FIELDS],
         "more_fields": 0 if fields is None else max(0, len(fields) - _MOST_FIELDS),
         "times": {key: int(text) for key, text in row.system_properties.items() if key in _TIMES},
-        "may_write": not request.is_earlier and request.may(WRITE, entity),
+        "may_write": not request.is_earlier and has_documents(entity.domain) and request.may(WRITE, entity),
         "may_delete": not request.is_earlier and _is_own(entity) and request.may(DELETE, entity),
     }  # fmt: skip
     return Shown("catalog/annotations.html", values)
