@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from metajournal.gateway.problems import REASONS, REJECTED, STATUSES
 from metajournal.gateway.table import Table
@@ -10,6 +11,15 @@ from metajournal.schemas.endpoints import Endpoint
 from metajournal.schemas.registry import domains
 
 from .markdown import prose, table
+
+EXAMPLE: Final = (
+    '{"type": "RepositoryCreated", "repository": "repo:sales", "default_branch": "main", "storage_namespace": '
+    '"s3://sales/"}',
+    '{"type": "ObjectsWritten", "branch": "branch:sales/main", "entries": [{"path": "orders.csv", "size": 12, '
+    '"checksum": "d41d8cd98f00b204e9800998ecf8427e", "address": "s3://sales/orders.csv"}]}',
+    '{"type": "Committed", "branch": "branch:sales/main", "message": "the first orders"}',
+)
+"""Lines of `POST /api/v1/events`."""
 
 
 def http_page() -> list[str]:
@@ -21,8 +31,19 @@ def http_page() -> list[str]:
         *prose(
             "What `metajournal serve` answers. A path's part is percent-decoded once, so any name is one part; `{urn}`",
             "takes the rest of the path, and `?urn=` says the same where a proxy changes paths. `/openapi.json`",
-            "describes bodies and answers, and needs no key.",
+            "describes bodies and answers, and needs no key. A page that is not the last one has the next one's",
+            'address in its `Link` header, as `rel="next"`.',
         ),
+        "## Writing events",
+        "",
+        *prose(
+            "`POST /api/v1/events` takes any event, as `metajournal emit -` does: its `type` without domain and",
+            "version, and its fields as [Events](events.md) has them; those that may be null may be left out. One",
+            "event is JSON; several are one a line, with `Content-Type: application/x-ndjson`, and a unit as `?unit`.",
+            "A repository that is created, written to and committed:",
+        ),
+        *[f"    {line}" for line in EXAMPLE],
+        "",
         "## Endpoints",
         "",
         *table(["request", "right", "query", "what it does"], map(_row, rows)),
@@ -30,7 +51,9 @@ def http_page() -> list[str]:
         "",
         *prose(
             "An error is `application/problem+json`: `title`, `status`, `code`, `detail` (one sentence), `hint` (the",
-            "next step), `request_id`, and the error's data. Codes are those of [Errors](errors.md).",
+            "next step), `request_id`, and the error's data. Codes are those of [Errors](errors.md); one that is not",
+            "here has the status of the error that it is a kind of: `not-json` that of `bad-input`, `not-yet-visible`",
+            "that of `unavailable`.",
         ),
         *table(["status", "error"], _errors()),
     ]

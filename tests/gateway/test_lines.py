@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,3 +66,16 @@ def test_a_line_with_the_id_of_another_event_learns_nothing_of_it(server: Served
     assert (same["ok"], same["outcome"], same["original"]["outcome"]) == (True, "duplicate", "accepted")
     other = told(server, tags=["y"], **line)
     assert (other["ok"], other["error"]["code"], "original" in other) == (False, "key-reused", False)
+
+
+def test_the_lines_of_the_reference_page_make_a_repository_with_a_commit(server: Served) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text("utf-8")
+    lines = [line for line in page.splitlines() if line.startswith('    {"type"')]
+    assert len(lines) == 3
+    with folding(server):
+        body = "\n".join(lines).encode()
+        answer = server.post("/api/v1/events?outcome=true", body, Content_Type="application/x-ndjson")
+    assert [one.get("outcome") for one in answer.json["results"]] == ["accepted"] * 3, answer.json
+    assert [one["path"] for one in server.get("/api/v1/repositories/sales/objects?ref=main").json["items"]] == [
+        "orders.csv"
+    ]
