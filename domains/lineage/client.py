@@ -9,6 +9,7 @@ from ...lake_client import ConnectedJournal, Point, ReadOptions, point
 from ...schemas.errors import RenamedError
 from ...schemas.urn import Urn
 from .questions import Data, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
+from .walk import everything
 
 if TYPE_CHECKING:
     from ...lake.reading import LakeReader
@@ -71,7 +72,7 @@ class LineageClient:
         question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
         return queries.of(
             self._tenant(tenant), question, as_at=point(as_at), final_only=final_only,
-            visible=visible or (lambda urn: True),
+            visible=visible or everything,
         )  # fmt: skip
 
     def runs_in(
@@ -87,7 +88,7 @@ class LineageClient:
         queries = self.queries
         question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
         return queries.runs_in(
-            self._tenant(tenant), question, as_at=point(as_at), visible=visible or (lambda urn: True)
+            self._tenant(tenant), question, as_at=point(as_at), visible=visible or everything
         )  # fmt: skip
 
     def run(
@@ -104,7 +105,7 @@ class LineageClient:
         """
         queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
         return queries.run(
-            self._tenant(tenant), question, as_at=point(as_at), visible=visible or (lambda urn: True)
+            self._tenant(tenant), question, as_at=point(as_at), visible=visible or everything
         )  # fmt: skip
 
     def runs(
@@ -121,7 +122,7 @@ class LineageClient:
         queries, question = self.queries, RunsQuestion.of(program, start, end, as_of=as_of)
         return queries.runs(
             self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at),
-            visible=visible or (lambda urn: True),
+            visible=visible or everything,
         )  # fmt: skip
 
     def accesses(
@@ -132,7 +133,7 @@ class LineageClient:
         queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
         return queries.accesses(
             self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at),
-            visible=visible or (lambda urn: True),
+            visible=visible or everything,
         )  # fmt: skip
 
     def latest_write(

@@ -16,7 +16,8 @@ from ...schemas.errors import InputError
 from ...schemas.hashing import canonical_json, digest
 from .questions import RunQuestion, RunsQuestion
 
-_PLACES: Final = ([int, str], [str, str, str])
+OF_RUNS: Final = (int, str)
+OF_ACCESSES: Final = (str, str, str)
 """What a page begins behind: a run's begin and URN, or an access's data, kind and component."""
 
 
@@ -36,12 +37,12 @@ def cursor_of(identity: str, after: list[Any], bounds: Bounds) -> str:
     return base64.urlsafe_b64encode(canonical_json([identity, bounds.to_json(), after])).decode().rstrip("=")
 
 
-def read_cursor(cursor: str, identity: str, topic: str) -> tuple[list[Any], Bounds]:
+def read_cursor(cursor: str, identity: str, topic: str, place: tuple[type, ...]) -> tuple[list[Any], Bounds]:
     """What a cursor says. Raises: InputError: it is none of this question."""
     try:
         belongs_to, below, after = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         bounds = Bounds.from_json(topic, below, True)
-        good = belongs_to == identity and _is_place(after)
+        good = belongs_to == identity and _is_place(after, place)
     except (ValueError, TypeError, RecursionError):
         good = False
     if not good:
@@ -51,9 +52,9 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[list[Any], Boun
     return list(after), bounds
 
 
-def _is_place(after: Any) -> bool:
+def _is_place(after: Any, place: tuple[type, ...]) -> bool:
     """Whether a value is a place, of numbers and texts that a table can hold."""
-    if [type(part) for part in after] not in _PLACES:
+    if not isinstance(after, list) or tuple(map(type, after)) != place:
         return False
     return all(_is_text(part) if isinstance(part, str) else abs(part) <= MAX_LONG for part in after)
 

@@ -25,12 +25,12 @@ from ...lake.views.views import asked_anew
 from ...schemas.errors import UnknownEntityError
 from ...schemas.positions import Position
 from ...schemas.urn import Urn
-from .cursors import cursor_of, identity_of, read_cursor
+from .cursors import OF_ACCESSES, OF_RUNS, cursor_of, identity_of, read_cursor
 from .latest import lacks_writes, latest_write_of
 from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion, check_limit
 from .relations import LakeRelations, Times, in_window, told_by
 from .values import LineagePage, RunList, access_json, lineage_json, recorded_json, run_json, write_json
-from .walk import Visible, Walked, walk
+from .walk import Visible, Walked, everything, walk
 from .withholding import seen_rows
 
 
@@ -42,7 +42,7 @@ class LineageQueries(Queries):
 
     def of(
         self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, final_only: bool = False,
-        visible: Visible = lambda urn: True,
+        visible: Visible = everything,
     ) -> dict[str, Any]:  # fmt: skip
         """Who touched the data in a window of time, what else these touched, and so on.
 
@@ -64,7 +64,7 @@ class LineageQueries(Queries):
     @asked_anew
     def _walked(
         self, tenant: str, question: LineageQuestion, as_at: At | None, *, final_only: bool = False,
-        visible: Visible = lambda urn: True,
+        visible: Visible = everything,
     ) -> tuple[Walked, Bounds]:  # fmt: skip
         """The relations of `of`, and the cut that they are of."""
         data, start_ms, end_ms, levels, direction, limit, as_of = question
@@ -74,7 +74,7 @@ class LineageQueries(Queries):
         return walk(roots, port, levels=levels, limit=limit, direction=direction, visible=visible), bounds
 
     def runs_in(
-        self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, visible: Visible = lambda urn: True
+        self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, visible: Visible = everything
     ) -> RunList:
         """Every run in the lineage of data, by program and run, with all of its accesses. Errors as of `of`.
 
@@ -97,7 +97,7 @@ class LineageQueries(Queries):
 
     @asked_anew
     def run(
-        self, tenant: str, question: RunQuestion, *, as_at: At | None = None, visible: Visible = lambda urn: True
+        self, tenant: str, question: RunQuestion, *, as_at: At | None = None, visible: Visible = everything
     ) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
@@ -131,7 +131,7 @@ class LineageQueries(Queries):
     @asked_anew
     def runs(
         self, tenant: str, question: RunsQuestion, *, limit: int = PAGE, cursor: str | None = None,
-        as_at: At | None = None, visible: Visible = lambda urn: True,
+        as_at: At | None = None, visible: Visible = everything,
     ) -> LineagePage:  # fmt: skip
         """The runs of a program in a window of time, the last begun first.
 
@@ -147,7 +147,7 @@ class LineageQueries(Queries):
         check_limit(limit)
         program, start_ms, end_ms, as_of = question
         identity = identity_of(tenant, question, as_at)
-        seen, after = self._begun(cursor, identity, as_at)
+        seen, after = self._begun(cursor, identity, as_at, OF_RUNS)
         key, window = {"tenant": tenant, "program": str(program)}, in_window(start_ms, end_ms)
 
         def read(place: list[Any] | None, count: int) -> list[dict[str, Any]]:
@@ -158,7 +158,8 @@ class LineageQueries(Queries):
             rest = f"having {having} order by began desc, run limit {count}"
             return [*self._run_rows(seen, key, rest, as_of)]
 
-        rows, withheld = seen_rows(read, _place_of_run, lambda row: visible(row["run"]), after, limit + 1)
+        rows, _ = seen_rows(read, _place_of_run, lambda row: visible(row["run"]), after, limit + 1)
+        withheld = self._hides(seen, "runs", "run", key, visible)
         following = cursor_of(identity, _place_of_run(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
         items = [run_json(row) for row in rows[:limit]]
         return LineagePage(items, self._named(following), withheld, _is_final(as_at, seen))
@@ -166,7 +167,7 @@ class LineageQueries(Queries):
     @asked_anew
     def accesses(
         self, tenant: str, question: RunQuestion, *, limit: int = PAGE, cursor: str | None = None,
-        as_at: At | None = None, visible: Visible = lambda urn: True,
+        as_at: At | None = None, visible: Visible = everything,
     ) -> LineagePage:  # fmt: skip
         """What a run touched: {"data", "access", "at", "component", "metadata"} of each access, sorted by the first
         two and the component; the last two are null where nothing was said.
@@ -177,7 +178,7 @@ class LineageQueries(Queries):
         check_limit(limit)
         run, as_of = question
         identity = identity_of(tenant, question, as_at)
-        seen, after = self._begun(cursor, identity, as_at)
+        seen, after = self._begun(cursor, identity, as_at, OF_ACCESSES)
         self._known(tenant, run, seen, as_of)
 
         def read(place: list[Any] | None, count: int) -> list[_Touch]:
@@ -194,7 +195,8 @@ class LineageQueries(Queries):
             )
             return [_Touch(*row) for row in rows]
 
-        rows, withheld = seen_rows(read, _place_of_touch, lambda row: visible(row.data), after, limit + 1)
+        rows, _ = seen_rows(read, _place_of_touch, lambda row: visible(row.data), after, limit + 1)
+        withheld = self._hides(seen, "accesses", "data", {"tenant": tenant, "run": str(run)}, visible)
         following = cursor_of(identity, _place_of_touch(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
         items = [row.json() for row in rows[:limit]]
         return LineagePage(items, self._named(following), withheld, _is_final(as_at, seen))
@@ -227,6 +229,14 @@ class LineageQueries(Queries):
         latest = max(writes, key=_by_time)
         return write_json(latest.at_ms, latest.run, latest.program, latest.source)
 
+    def _hides(self, seen: Seen, table: str, name: str, key: Mapping[str, str], visible: Visible) -> bool:
+        """Whether any row of a key may not be seen, wherever a page begins and ends: whoever could choose that, as a
+        cursor does, would learn by bisection what is hidden."""
+        if visible is everything:
+            return False
+        rows = select_rows(seen.view, table, key, f"select distinct {name} from rows where {seen.bounds.sql()}")
+        return not all(visible(str(row[0])) for row in rows)
+
     def _known(self, tenant: str, run: Urn, seen: Seen, as_of: int | None) -> dict[str, Any]:
         for row in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
             return row
@@ -246,11 +256,13 @@ class LineageQueries(Queries):
         for row in select_rows(seen.view, "runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
 
-    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Seen, list[Any] | None]:
+    def _begun(
+        self, cursor: str | None, identity: str, as_at: At | None, place: tuple[type, ...]
+    ) -> tuple[Seen, list[Any] | None]:  # fmt: skip
         """What is seen by a page, and where it begins."""
         if cursor is None:
             return self._seen(as_at), None
-        after, bounds = read_cursor(self._whole(cursor), identity, self._topic)
+        after, bounds = read_cursor(self._whole(cursor), identity, self._topic, place)
         view = self._seen_again(bounds).view
         passed = [
             time_below(view.journal, Position(self._topic, partition, bounds.below[partition])) > until_ms

@@ -63,6 +63,13 @@ class Walked(NamedTuple):
 
 
 Visible = Callable[[str], bool]
+
+
+def everything(urn: str) -> bool:
+    """Of those who may see all."""
+    return True
+
+
 """Whether an entity may be seen, by its URN."""
 
 
@@ -79,7 +86,7 @@ def walk(
     levels: int,
     limit: int,
     direction: Direction = "both",
-    visible: Visible = lambda urn: True,
+    visible: Visible = everything,
 ) -> Walked:
     """Every relation that the walk goes along.
 

@@ -286,6 +286,7 @@ def test_accesses_come_in_full_pages_of_what_may_be_read(server: Served, facts: 
     seen = list(pages(server, f"{at}?limit=1", key=limited(server)))
     assert [one["data"] for page in seen for one in page["accesses"]] == [RAW, CLICKS]
     assert [page["cursor"] is None for page in seen] == [False, True]
+    assert [page["withheld"] for page in seen] == [True, True], "whichever page it is left out of"
     assert refused(server, at, TEAM_A) == (403, "forbidden")
 
 

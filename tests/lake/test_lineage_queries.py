@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ from metajournal import (
     stream,
 )
 from metajournal.domains.lineage import relations as lineage_relations
-from metajournal.domains.lineage.cursors import read_cursor
+from metajournal.domains.lineage.cursors import OF_ACCESSES, OF_RUNS, read_cursor
 from metajournal.domains.lineage.queries import LineageQueries
 from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 from metajournal.domains.lineage.values import LineagePage, RunList, accesses_json
@@ -450,7 +451,7 @@ def test_bad_questions_are_refused(nightly: Fold, asked: dict[str, Any], words: 
 def test_a_cursor_with_a_number_that_no_bound_can_be_is_refused(wrong: str, bound: str) -> None:
     text = f'["own", [{bound.format(wrong)}], [1, "run:a/b/flow/c/d"]]'
     with pytest.raises(InputError, match="belongs to another query"):
-        read_cursor(base64.urlsafe_b64encode(text.encode()).decode(), "own", "metajournal.journal.lineage")
+        read_cursor(base64.urlsafe_b64encode(text.encode()).decode(), "own", "metajournal.journal.lineage", OF_RUNS)
 
 
 @pytest.mark.parametrize(
@@ -466,9 +467,18 @@ def test_a_cursor_with_a_number_that_no_bound_can_be_is_refused(wrong: str, boun
         '["own", [[0, 9, null]], 1]',
     ],
 )
-def test_a_cursor_with_a_place_or_bounds_that_none_has_is_refused(text: str) -> None:
+@pytest.mark.parametrize("place", [OF_RUNS, OF_ACCESSES])
+def test_a_cursor_with_a_place_or_bounds_that_none_has_is_refused(text: str, place: tuple[type, ...]) -> None:
     with pytest.raises(InputError, match="belongs to another query"):
-        read_cursor(base64.urlsafe_b64encode(text.encode()).decode(), "own", "metajournal.journal.lineage")
+        read_cursor(base64.urlsafe_b64encode(text.encode()).decode(), "own", "metajournal.journal.lineage", place)
+
+
+@pytest.mark.parametrize("place", [OF_RUNS, OF_ACCESSES])
+def test_a_cursor_has_a_place_of_what_its_question_gives(place: tuple[type, ...]) -> None:
+    after = [1, "run:a/b/flow/c/d"] if place is OF_ACCESSES else ["dataset:a/b", "read", ""]
+    cursor = base64.urlsafe_b64encode(json.dumps(["own", [[0, 9, None]], after]).encode()).decode()
+    with pytest.raises(InputError, match="belongs to another query"):
+        read_cursor(cursor, "own", "metajournal.journal.lineage", place)
 
 
 def test_pages_and_kinds_are_checked(nightly: Fold) -> None:
