@@ -41,7 +41,7 @@ from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
 from .audit import Audit, UnauditedError, without_keys
-from .bodies import BODY_BYTES, EVENTS_BYTES, HELD_BYTES, Body, Held, Room, read_body, read_value
+from .bodies import BODY_BYTES, EVENTS_BYTES, HELD_BYTES, HELD_BYTES_OF_ONE, Body, Held, Room, read_body, read_value
 from .conditions import Wish, at_least_of, check_once, joined, wish_of
 from .earlier import stands_already
 from .feed.feeds import Feeds
@@ -109,7 +109,7 @@ class Gateway:
             readers=self._readers, waiters=self._waiters, buckets=self._buckets, feeds=self.feeds,
         )  # fmt: skip
         self._proxies = Proxies(settings.trusted_proxies)
-        self._room = Room(HELD_BYTES)
+        self._room = Room(HELD_BYTES, HELD_BYTES_OF_ONE)
         self.audit = Audit(journal.settings, settings.audit, self.figures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,6 +161,7 @@ class Gateway:
         if (endpoint.lines or endpoint.sends is not None) and not principal.rights.grants:
             action = endpoint.action  # what else it takes is told by a body that is as large as that of those who may
             raise ForbiddenError("This key has no rights: nothing was granted to its principal.", action=action)
+        exchange.held.asker = f"{principal.tenant}/{principal.actor}"
         body = await self._body(request, endpoint, exchange.held)
         if endpoint.lines:
             return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))

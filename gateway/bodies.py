@@ -25,6 +25,8 @@ BODY_BYTES: Final = 1024 * 1024
 EVENTS_BYTES: Final = 16 * 1024 * 1024
 HELD_BYTES: Final = 128 * 1024 * 1024
 """Most that the bodies of all requests hold together."""
+HELD_BYTES_OF_ONE: Final = 48 * 1024 * 1024
+"""Most that the bodies of one who asks hold: three of the largest."""
 _LARGE: Final = 64 * 1024
 """Characters that are read on the loop, a few milliseconds."""
 _READERS: Final = ThreadPoolExecutor(2, "metajournal-bodies")
@@ -41,14 +43,33 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class Room:
-    """How much the bodies of all requests may hold together.
+    """How much the bodies of all requests may hold together, and of each who asks: others find room beside them.
 
     Args:
-        most_bytes: as they came, and as they were unpacked.
+        most_bytes: of all, as they came and as they were unpacked.
+        of_one: of one who asks.
     """
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, of_one: int) -> None:
         self.left = most_bytes
+        self._of_one = of_one
+        self._held: dict[str, int] = {}
+
+    def take(self, asker: str, size: int) -> bool:
+        """Whether there is room for so many bytes more, which are held then."""
+        held = self._held.get(asker, 0) + size
+        if size > self.left or held > self._of_one:
+            return False
+        self.left -= size
+        self._held[asker] = held
+        return True
+
+    def give_back(self, asker: str, size: int) -> None:
+        """Have bytes back."""
+        self.left += size
+        self._held[asker] -= size
+        if not self._held[asker]:
+            del self._held[asker]
 
 
 class Held:
@@ -56,28 +77,31 @@ class Held:
 
     Args:
         room: of the process.
+    Attributes:
+        asker: who asks; set once that is known. All whom nobody knows yet, as at the login, are one.
     """
 
-    __slots__ = ("_room", "_taken")
+    __slots__ = ("_room", "_taken", "asker")
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self._taken = 0
+        self.asker = ""
 
     def take(self, size: int) -> None:
         """Hold so many bytes more. Raises: HttpError: 503: there is no room for them now."""
-        if size > self._room.left:
+        if not self._room.take(self.asker, size):
             raise HttpError(
                 503, "The requests that are being answered hold as much as this process takes in at once.", code="busy",
                 hint="Send it again in a moment, or less at once.",
             )  # fmt: skip
-        self._room.left -= size
         self._taken += size
 
     def give_back(self) -> None:
         """Hold nothing any more."""
-        self._room.left += self._taken
-        self._taken = 0
+        if self._taken:
+            self._room.give_back(self.asker, self._taken)
+            self._taken = 0
 
 
 class Body:

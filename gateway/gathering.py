@@ -36,7 +36,8 @@ class GatheringTransport:
         self._size += len(data)
         if self._size > _MOST_BYTES:
             self._send_waiting()
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
             return
         if not self._waiting:
             self._loop.call_soon(self._send_waiting)
@@ -59,7 +60,7 @@ class GatheringTransport:
     def _send_waiting(self) -> None:
         data = b"".join(self._waiting)
         self._drop()
-        if data:
+        if data and not self._transport.is_closing():
             self._transport.write(data)
 
     def _drop(self) -> None:

@@ -93,7 +93,8 @@ class DeadlinedProtocol(HttpToolsProtocol):
         """An answer that comes before the whole body leaves the rest a deadline, too."""
         self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
         super().on_response_complete()
-        if not self._in_head and not self.transport.is_closing() and self._deadline is None:
+        is_read_on = not self._in_head and self.cycle is not None and self.cycle.response_complete
+        if is_read_on and not self.transport.is_closing() and self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._give_up, b"")
 
     def pause_writing(self) -> None:

@@ -146,7 +146,8 @@ class Site:
         if visit is None:
             return self._to_login(request, page)
         exchange.principal = visit.principal
-        self._buckets.take(f"{visit.principal.tenant}/{visit.principal.actor}")  # all sessions of somebody share it
+        exchange.held.asker = f"{visit.principal.tenant}/{visit.principal.actor}"
+        self._buckets.take(exchange.held.asker)  # all sessions of somebody share it
         fields = await self._form(request, visit, exchange.held) if page.method == "POST" else None
         if page is LOGOUT:
             await self._logins.end(visit.principal)

@@ -62,7 +62,8 @@ def _newest(
 def _size(row: EntityRow) -> int:
     """About how much a row is, in characters."""
     both = (*row.user_properties.items(), *row.system_properties.items())
-    return sum(len(key) + len(value) for key, value in both)
+    said = sum(len(key) + len(value) for key, value in both)
+    return said + sum(map(len, (*row.user_tags, *row.system_tags))) + len(str(row.record or ""))
 
 
 def diff(journal: Journal, request: Request) -> Answer:

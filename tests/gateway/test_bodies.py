@@ -50,12 +50,12 @@ def test_gzip_in_any_pieces_and_members_is_what_was_packed(
     packed = b"".join(gzip.compress(text.encode(), level) for text, (_, _, level) in zip(texts, members, strict=True))
     ends = sorted(cut % (len(packed) + 1) for cut in cuts)
     pieces = [packed[start:end] for start, end in zip([0, *ends], [*ends, len(packed)], strict=True)]
-    room = Room(1 << 22)
+    room = Room(1 << 22, 1 << 22)
     assert read(pieces, room, most_bytes=1 << 22) == ("".join(texts) or None)
     assert room.left == (1 << 22) - len("".join(texts).encode())
     if packed:
         with pytest.raises(InputError, match="ends before its end"):
-            read([packed[:-1]], Room(1 << 22), most_bytes=1 << 22)
+            read([packed[:-1]], Room(1 << 22, 1 << 22), most_bytes=1 << 22)
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -63,9 +63,9 @@ def test_what_unpacks_to_the_most_bytes_is_taken_and_a_byte_more_is_not(more: in
     packed = gzip.compress(b"x" * ((1 << 20) + more))
     if more:
         with pytest.raises(HttpError, match="larger than 1,048,576 bytes"):
-            read([packed], Room(1 << 30))
+            read([packed], Room(1 << 30, 1 << 30))
     else:
-        assert read([packed], Room(1 << 30)) == "x" * (1 << 20)
+        assert read([packed], Room(1 << 30, 1 << 30)) == "x" * (1 << 20)
 
 
 def test_much_is_unpacked_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,23 +76,29 @@ def test_much_is_unpacked_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> No
         return rest(unpack, most_bytes)
 
     monkeypatch.setattr(bodies, "_rest", watched)
-    assert read([gzip.compress(b"x" * 1000)], Room(1 << 30)) == "x" * 1000
+    assert read([gzip.compress(b"x" * 1000)], Room(1 << 30, 1 << 30)) == "x" * 1000
     assert names == []
-    assert read([gzip.compress(b"x" * 500_000)], Room(1 << 30)) == "x" * 500_000
+    assert read([gzip.compress(b"x" * 500_000)], Room(1 << 30, 1 << 30)) == "x" * 500_000
     assert [name.startswith("metajournal-bodies") for name in names] == [True]
 
 
 def test_no_more_is_held_than_there_is_room_for() -> None:
-    room = Room(1000)
-    first, second = Held(room), Held(room)
+    room = Room(1000, 700)
+    first, second, third = Held(room), Held(room), Held(room)
+    first.asker, second.asker, third.asker = "ada", "bob", "ada"
     first.take(600)
+    with pytest.raises(HttpError, match="as much as"):
+        third.take(101)  # of one there is room for less than of all
     second.take(400)
     with pytest.raises(HttpError) as refused:
         second.take(1)
     assert (refused.value.status, refused.value.code) == (503, "busy")
     first.give_back()
     first.give_back()
-    second.take(600)
+    third.take(600)
     assert room.left == 0
+    third.give_back()
+    second.take(300)
+    assert room.left == 300
     with pytest.raises(HttpError, match="as much as this process takes"):
-        read([gzip.compress(b"x" * 2000)], Room(1000))
+        read([gzip.compress(b"x" * 2000)], Room(1000, 1000))

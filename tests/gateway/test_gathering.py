@@ -59,6 +59,21 @@ def test_a_head_and_its_body_are_one_write() -> None:
     assert asyncio.run(run()) == [b"headbody", b"next"]
 
 
+def test_nothing_is_written_to_a_connection_that_is_gone() -> None:
+    async def run() -> Wire:
+        wire = Wire()
+        gathering = GatheringTransport(wire, asyncio.get_running_loop())
+        gathering.write(b"head")
+        wire.ended = "lost"
+        await turn()
+        gathering.write(b"body")
+        gathering.close()
+        return wire
+
+    wire = asyncio.run(run())
+    assert (wire.written, wire.ended) == ([], "closed")
+
+
 def test_what_waits_is_dropped_with_its_connection() -> None:
     async def run() -> Wire:
         wire = Wire()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,11 +20,16 @@ ORDERS = dataset("default", "orders")
 
 
 class Held:
-    """A journal that has some rows of one entity, each of a property of so many characters."""
+    """A journal that has some rows of one entity, each of a property, tag or record of so many characters."""
 
-    def __init__(self, sizes: list[int]) -> None:
+    def __init__(self, sizes: list[int], where: str) -> None:
+        said: dict[str, Callable[[int], Any]] = {
+            "user_properties": lambda size: {"k": "x" * size},
+            "system_tags": lambda size: ("x" * (size + 1),),
+            "record": lambda size: {"k": "x" * size},
+        }
         self.rows = [
-            row()._replace(urn=str(ORDERS), logical_timestamp=10 + place, user_properties={"k": "x" * size})
+            row()._replace(urn=str(ORDERS), logical_timestamp=10 + place, **{where: said[where](size)})
             for place, size in enumerate(sizes)
         ]
         self.lake = SimpleNamespace(position_of=lambda one: one.logical_timestamp)
@@ -34,10 +40,13 @@ class Held:
         return [one for one in self.rows if before is None or one.logical_timestamp < before][-limit:]
 
 
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 45), st.integers(1, 6))
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 45), st.integers(1, 6),
+    st.sampled_from(["user_properties", "system_tags", "record"]),
+)  # fmt: skip
 @settings(max_examples=examples(200), deadline=None)
-def test_all_rows_come_once_in_bounded_pages(sizes: list[int], limit: int, at_once: int) -> None:
-    journal: Any = Held(sizes)
+def test_all_rows_come_once_in_bounded_pages(sizes: list[int], limit: int, at_once: int, where: str) -> None:
+    journal: Any = Held(sizes, where)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entities, "_BYTES", 100)
         patch.setattr(entities, "_AT_ONCE", at_once)

@@ -24,7 +24,7 @@ from metajournal import EntityRegistered, dataset
 from metajournal.domains.access.keys import make_key
 from metajournal.domains.access.rights import Rights
 from metajournal.gateway import protocol
-from metajournal.gateway.bodies import EVENTS_BYTES, HELD_BYTES, Body, value_of
+from metajournal.gateway.bodies import EVENTS_BYTES, HELD_BYTES_OF_ONE, Body, value_of
 from metajournal.gateway.fields import unknown_fields
 from metajournal.gateway.principals import SESSION, Principal
 from metajournal.producers.topics import ensure_topics
@@ -719,6 +719,20 @@ def test_a_request_that_is_not_answered_yet_does_not_get_the_refusal_of_the_next
     assert raw(server, first + b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n") == b""
 
 
+def test_a_body_behind_a_request_that_is_answered_has_its_own_deadline(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that of the rest of a body whose request was answered before it."""
+    monkeypatch.setattr(protocol, "HEAD_S", 0.3)
+    first = kept_open(PROPERTIES).replace(b"POST", b"GET", 1)
+    with connected(server) as connection:
+        connection.sendall(first + kept_open("/api/v1/entities/dataset:p/paced", "Content-Length: 12"))
+        assert answer_on(connection).status == 200
+        time.sleep(1.0)  # the sender's own pause, longer than that deadline
+        connection.sendall(b"{}" + b" " * 10)
+        assert answer_on(connection).status == 201
+
+
 def chunked(key: str | None) -> bytes:
     """A request with a body in one chunk, up to where its trailers begin."""
     bearer = "" if key is None else f"Authorization: Bearer {key}\r\n"
@@ -812,18 +826,17 @@ def test_a_body_that_unpacks_to_too_much_is_refused(server: Served, path: str, f
     assert refusal(server, path, field, "gzip", [packed]) == ((413, "body-too-large"), len(packed))
 
 
-def test_bodies_that_fill_the_room_for_all_are_refused_until_others_are_done(server: Served) -> None:
-    """Eleven connections hold 11 MiB each; the next one finds no room, and does once they are gone."""
+def test_of_one_who_asks_so_many_bodies_are_held_and_others_are_not_refused(server: Served) -> None:
     size = 11 * 1024 * 1024
     head = kept_open("/api/v1/events", "Content-Type: application/x-ndjson", f"Content-Length: {size + len(LINE)}")
     space = b" " * size
     with ExitStack() as open_:
-        for _ in range(HELD_BYTES // size):
+        for _ in range(HELD_BYTES_OF_ONE // size):
             open_.enter_context(connected(server)).sendall(head + space)
         refused = eventually(lambda: is_refused(server, head, space))
         assert code(refused) == (503, "busy")
         assert int(refused.headers["retry-after"]) > 0
-        assert server.get(PROPERTIES).status == 200
+        assert server.post("/api/v1/entities/dataset:p/beside", {}, key=OTHER).status in (201, 200)
     with connected(server) as connection:
         eventually(lambda: not is_refused(server, head, space))
         connection.sendall(head + space + LINE)
