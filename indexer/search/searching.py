@@ -52,6 +52,8 @@ _FAILED: Final = 500
 """From here on the answers say that the server failed, not the request."""
 _REFUSED_S: Final = 1.0
 """How long a server that refuses connections is waited for, within the time-out: it is not running."""
+_OF_A_CURSOR_S: Final = 2.0
+"""How long the index is waited for until it shows what a cursor says was shown: anybody may write one."""
 _OTHER_VIEW: Final = (
     f"The view of the earlier pages no longer exists ({_KEEP_ALIVE} passed, or the index was rebuilt). This page "
     "continues after their last hit in what the index shows now: an entity that has changed meanwhile may appear "
@@ -289,7 +291,9 @@ class Search:
                     raise InvalidCursorError("This is not a valid search cursor.") from error
                 if not (is_gone_view(error) or is_missing_index(error) or error.status_code >= _FAILED):
                     raise
-        vector = self._shown(merge(cursor.vector, wanted), deadline)
+        self._shown(wanted, deadline)
+        brief = self._deadline(min(deadline.left_s, _OF_A_CURSOR_S))
+        vector = self._shown(merge(cursor.vector, wanted), brief)
         page = self._page(options, vector, self._open(deadline), cursor.after, deadline)
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
