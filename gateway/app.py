@@ -201,6 +201,8 @@ class Gateway:
             if wish.exists and asked.urn is not None:
                 wish = await self._of_existing(asked, wish, creates=endpoint.creates)
             wish = wish if endpoint.waits else wish._replace(wait_s=0.0)
+            if tells and wish.event_id is not None and endpoint.waits and not wish.wait_s:
+                wish = wish._replace(wait_s=self._settings.wait_s)  # a secret sent for twice is that of one of the two
             return await self.writer.write(endpoint, asked, event, wish, tells=tells)
         if points := positions_named(asked.query):
             with suppress(NotYetVisibleError):  # then the answer says that it is not final

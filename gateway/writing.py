@@ -79,7 +79,7 @@ class Writer:
             "event_time": request.at_ms, "expected": wish.expected, "event_id": wish.event_id,
             "repeat": wish.event_id is not None, **(about or {}), "tenant": request.tenant, "actor": request.actor,
         }  # fmt: skip
-        is_secret = bool(tells)
+        is_secret, unjudged = bool(tells), tells if wish.event_id is None else None
         if is_secret and wish.event_id is not None:
             asked = replace(request, urn=event.entities[0])
             stands = partial(stands_already, self._journal, wish.event_id, asked, by_anybody=True)
@@ -90,11 +90,11 @@ class Writer:
         receipt = self._journal.emit(event, **said)
         position = await receipt
         if not wish.wait_s:
-            return _pending(receipt, position, tells)
+            return _pending(receipt, position, unjudged)
         until = time.monotonic() + wish.wait_s
         outcome = await self._unless_leaving(self._following.verdict(follow, receipt, wish.wait_s))
         if outcome is None:
-            return _pending(receipt, position, tells)
+            return _pending(receipt, position, unjudged)
         headers = _headers(receipt, position, outcome.word)
         try:
             if is_secret and isinstance(outcome, Duplicate):

@@ -415,6 +415,21 @@ def test_a_key_that_is_asked_for_again_without_waiting_is_not_told_one_that_open
     assert (again.status, again.json["code"], b"mjk_" in again.body) == (422, "key-reused", False)
 
 
+def test_of_two_equal_requests_for_a_key_at_once_one_is_told_it(server: Served, root: str) -> None:
+    """Also where neither would wait: each has a secret of its own, and one of the two is nobody's."""
+    at = f"{_OF}/holder/keys"
+
+    def asked(own: str, prefer: str) -> Got:
+        return server.post(at, {"label": "twice"}, key=root, Idempotency_Key=own, Prefer=prefer)
+
+    with ThreadPoolExecutor(2) as pool:
+        for prefer in ("respond-async", "wait=20") * 4:
+            answers = [*pool.map(asked, [key()] * 2, [prefer] * 2)]
+            told = [one for one in answers if b"mjk_" in one.body]
+            assert sorted(one.status for one in answers) == [201, 422], [one.body for one in answers]
+            assert server.get("/api/v1/access/me", key=told[0].json["key"]).status == 200
+
+
 def test_a_key_that_was_refused_is_refused_again_in_the_same_way(server: Served, root: str) -> None:
     own, at = key(), f"{_OF}/stranger/keys"
     answers = [server.post(at, {"label": "none"}, key=root, Idempotency_Key=own) for _ in range(2)]
