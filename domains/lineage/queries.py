@@ -158,7 +158,7 @@ class LineageQueries(Queries):
             rest = f"having {having} order by began desc, run limit {count}"
             return [*self._run_rows(seen, key, rest, as_of)]
 
-        rows, _ = seen_rows(read, _place_of_run, lambda row: visible(row["run"]), after, limit + 1)
+        rows = seen_rows(read, _place_of_run, lambda row: visible(row["run"]), after, limit + 1)
         withheld = self._hides(seen, "runs", "run", key, visible)
         following = cursor_of(identity, _place_of_run(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
         items = [run_json(row) for row in rows[:limit]]
@@ -195,7 +195,7 @@ class LineageQueries(Queries):
             )
             return [_Touch(*row) for row in rows]
 
-        rows, _ = seen_rows(read, _place_of_touch, lambda row: visible(row.data), after, limit + 1)
+        rows = seen_rows(read, _place_of_touch, lambda row: visible(row.data), after, limit + 1)
         withheld = self._hides(seen, "accesses", "data", {"tenant": tenant, "run": str(run)}, visible)
         following = cursor_of(identity, _place_of_touch(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
         items = [row.json() for row in rows[:limit]]

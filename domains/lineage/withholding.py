@@ -21,7 +21,7 @@ def seen_rows(
     is_seen: Callable[[Row], bool],
     after: Place | None,
     count: int,
-) -> tuple[list[Row], bool]:
+) -> list[Row]:
     """The next rows that may be seen.
 
     Args:
@@ -30,11 +30,8 @@ def seen_rows(
         is_seen: whether it may be seen.
         after: the place behind which to begin; None: at the beginning.
         count: most rows.
-    Returns:
-        The rows, and whether some between them may not be seen.
     """
     found: list[Row] = []
-    withheld = False
     wanted = count
     while True:
         rows = read(after, wanted)
@@ -42,9 +39,7 @@ def seen_rows(
             if is_seen(row):
                 found.append(row)
                 if len(found) == count:
-                    return found, withheld
-            else:
-                withheld = True
+                    return found
         if len(rows) < wanted:
-            return found, withheld
+            return found
         after, wanted = place_of(rows[-1]), min(max(2 * wanted, AT_ONCE), max(count, _MOST_AT_ONCE))
