@@ -76,6 +76,9 @@ class Rights(Protocol):
     def anywhere(self, action: str) -> bool:
         """Whether an action, by its whole name, is allowed on anything."""
 
+    def everywhere(self, action: str) -> bool:
+        """Whether an action is allowed on every entity that it is possible on."""
+
     def within(self, action: str) -> tuple[Within, ...]:
         """The entities that an action is allowed on, as conditions of which one must be true."""
 
@@ -93,6 +96,9 @@ class _NoRights:
         return action
 
     def anywhere(self, action: str) -> bool:
+        return False
+
+    def everywhere(self, action: str) -> bool:
         return False
 
     def within(self, action: str) -> tuple[Within, ...]:

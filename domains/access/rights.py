@@ -32,8 +32,11 @@ READ_PIPELINE: Final = "ReadPipeline"
 READ_ACCESS: Final = "ReadAccess"
 WRITE_ACCESS: Final = "WriteAccess"
 _VERBS: Final = frozenset({READ, WRITE, DELETE, CREATE})
+_EVERY: Final = parse_pattern("*")
 _OF_THE_JOURNAL: Final = (Actions("System", (WRITE,)), Actions("Pipeline", (READ,)))
 """Classes of no domain: annotations of scope SYSTEM, and what the pipeline shows."""
+_UNDECLARED: Final = "undeclared"
+"""A kind that no domain declares."""
 _OF_ENTITIES: Final = ("Entity", "File", "Table")
 
 _ADMIN, _DEVELOPER, _ANALYST, _EMITTER = CONSTANT_ROLES
@@ -113,6 +116,7 @@ class Rights:
         self.grants = tuple(sorted(set(grants)))
         self._roles = roles
         self._within: dict[str, tuple[Within, ...]] = {}
+        self._everywhere: dict[str, bool] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rights) and self._allowed == other._allowed
@@ -141,6 +145,13 @@ class Rights:
         if action in _across():  # who may give it on nothing at all must not give it
             return any(_takes_in_something(action, pattern) for pattern in self._parsed.get(action, ()))
         return action in self._allowed
+
+    def everywhere(self, action: str) -> bool:
+        """Whether an action is allowed on every entity that it is possible on. Args as of `may`."""
+        if action not in self._everywhere:
+            wholes = {found for kind in (*KINDS, _UNDECLARED) if (found := action_on(action, kind))}
+            self._everywhere[action] = all(self._covers(whole, _EVERY) for whole in wholes)
+        return self._everywhere[action]
 
     def within(self, action: str) -> tuple[Within, ...]:
         """The entities that an action is allowed on, as conditions of which one must be true; none: no entity.

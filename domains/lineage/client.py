@@ -62,7 +62,8 @@ class LineageClient:
             final_only: refuse such an answer.
             tenant: `journal.tenant` of the settings if None.
             visible: whether an entity may be seen, by its URN. What may not is neither entered nor named, and the
-                answer has `"withheld": true`; None: everything may.
+                answer has `"withheld": true` where the lineage at any time has such, or a limit cuts it; None:
+                everything may.
         Raises:
             InputError: an argument is not valid.
             NotFinalError: the lake has not reached that point, or `final_only`.

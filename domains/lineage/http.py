@@ -24,7 +24,7 @@ from .events import ACCESSES, UNKNOWN, AccessesRecorded, ExternalWrite, RunStart
 from .questions import LEVELS, MOST_NODES, MOST_PAGE, NODES, PAGE
 from .receiving import RECEIVING
 from .values import accesses_json, of_dotted, runs_json, touched_json
-from .walk import DIRECTIONS
+from .walk import DIRECTIONS, everything
 
 _MOST_LEVELS: Final = 1_000
 _RELATIVE: Final = re.compile(r"now((?:[+-][0-9]{1,9}[smhd])*)")
@@ -168,10 +168,8 @@ def _accesses_of_source(journal: WithLineage, request: Request) -> Answer:
 
 def _asked(request: Request) -> dict[str, Any]:
     """Points, tenant and what may be seen, as the client's questions take them."""
-    return {
-        **points_of(request.query), "tenant": request.tenant,
-        "visible": lambda urn: request.may(READ, Urn.parse(urn)),
-    }  # fmt: skip
+    visible = everything if request.rights.everywhere(READ) else lambda urn: request.may(READ, Urn.parse(urn))
+    return {**points_of(request.query), "tenant": request.tenant, "visible": visible}
 
 
 def _page(request: Request) -> dict[str, Any]:

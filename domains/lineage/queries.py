@@ -67,11 +67,23 @@ class LineageQueries(Queries):
         visible: Visible = everything,
     ) -> tuple[Walked, Bounds]:  # fmt: skip
         """The relations of `of`, and the cut that they are of."""
+        seen = self._seen(as_at, final_only=final_only)
+        walked = self._walk(tenant, question, seen, visible)
+        whole = question.at_any_time()
+        if visible is not everything and (question != whole or as_at is not None):
+            # in whichever window something hidden is, the answer is the same: windows would tell when it was
+            walked = walked._replace(withheld=self._walk(tenant, whole, self._now(seen), visible).withheld)
+        return walked, seen.bounds
+
+    def _walk(self, tenant: str, question: LineageQuestion, seen: Seen, visible: Visible) -> Walked:
         data, start_ms, end_ms, levels, direction, limit, as_of = question
-        view, bounds = self._seen(as_at, final_only=final_only)
-        port = LakeRelations(view, tenant, bounds, (start_ms, end_ms), levels, as_of)
+        port = LakeRelations(seen.view, tenant, seen.bounds, (start_ms, end_ms), levels, as_of)
         roots = [str(root) for root in data]
-        return walk(roots, port, levels=levels, limit=limit, direction=direction, visible=visible), bounds
+        return walk(roots, port, levels=levels, limit=limit, direction=direction, visible=visible)
+
+    def _now(self, seen: Seen) -> Seen:
+        """All that a view holds, whatever point was asked for."""
+        return Seen(seen.view, self._cuts(seen.view).bounds(self.TOPIC, None))
 
     def runs_in(
         self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, visible: Visible = everything
@@ -79,7 +91,7 @@ class LineageQueries(Queries):
         """Every run in the lineage of data, by program and run, with all of its accesses. Errors as of `of`.
 
         Args:
-            visible: as of `of`; a run with accesses that are left out has `"withheld": true`.
+            visible: as of `of`; a run with accesses that may not be seen, at whatever time, has `"withheld": true`.
         """
         walked, _ = self._walked(tenant, question, as_at, visible=visible)
         found = RunList(partial=walked.partial)
@@ -102,7 +114,8 @@ class LineageQueries(Queries):
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
         Args:
-            visible: which data may be seen; what was recorded with accesses to others is left out.
+            visible: which data may be seen; what was recorded with accesses to others is left out, and the answer has
+                `"withheld": true` where there are any, at whatever time.
         Returns:
             {"run", "program", "id", "start", "stop", "status", "metadata"}; stop is -1 while there is none. Of several
             accesses that stand the tags are joined, and of each property the value of the latest one stands. With
@@ -125,7 +138,8 @@ class LineageQueries(Queries):
         )
         seen_ones = [orjson.loads(metadata) for data, metadata in recorded if visible(data)]
         told = {**run_json(row), "metadata": recorded_json(seen_ones)}
-        told |= {} if len(seen_ones) == len(recorded) else {"withheld": True}
+        if self._hides(seen, "accesses", "data", {"tenant": tenant, "run": str(run)}, visible):
+            told["withheld"] = True
         return told if _is_final(as_at, seen) else {**told, "final": False}
 
     @asked_anew
@@ -140,7 +154,8 @@ class LineageQueries(Queries):
         Args:
             limit: most runs of this page.
             cursor: that of the page before; asked for the same program, window and point.
-            visible: which runs may be seen; others are left out, and the page says `withheld`.
+            visible: which runs may be seen; others are left out, and each page says `withheld` where the program
+                has any, at whatever time.
         Raises:
             InputError: the number cannot be, or the cursor is not of this question. Others as `of`.
         """
@@ -230,11 +245,12 @@ class LineageQueries(Queries):
         return write_json(latest.at_ms, latest.run, latest.program, latest.source)
 
     def _hides(self, seen: Seen, table: str, name: str, key: Mapping[str, str], visible: Visible) -> bool:
-        """Whether any row of a key may not be seen, wherever a page begins and ends: whoever could choose that, as a
-        cursor does, would learn by bisection what is hidden."""
+        """Whether any row of a key may not be seen, wherever a page begins and ends and at whatever time: whoever could
+        choose that, as cursors and points do, would learn by bisection what is hidden."""
         if visible is everything:
             return False
-        rows = select_rows(seen.view, table, key, f"select distinct {name} from rows where {seen.bounds.sql()}")
+        now = self._now(seen).bounds
+        rows = select_rows(seen.view, table, key, f"select distinct {name} from rows where {now.sql()}")
         return not all(visible(str(row[0])) for row in rows)
 
     def _known(self, tenant: str, run: Urn, seen: Seen, as_of: int | None) -> dict[str, Any]:

@@ -77,6 +77,10 @@ class LineageQuestion(NamedTuple):
             raise InputError(f"Lineage starts at 1 to {limit:,} data (limit), not at {len(urns):,}.")
         return cls(urns, start_ms, end_ms, levels, cast(Direction, direction), limit, by)
 
+    def at_any_time(self) -> LineageQuestion:
+        """The same question in no window, of all facts."""
+        return self._replace(start_ms=0, end_ms=LATEST_AT_MS + 1, as_of=None)
+
 
 class RunsQuestion(NamedTuple):
     """The runs of a program in a window of time (as of LineageQuestion); made by `of`."""

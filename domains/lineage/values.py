@@ -25,8 +25,8 @@ _PARTS_OF_PROGRAM: Final = 3
 class LineagePage(NamedTuple):
     """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none.
 
-    `withheld`: something of all pages is left out, since it may not be seen. `final`: False where facts that arrive
-    later may change what stood at the time that was asked for.
+    `withheld`: something of all pages, at whatever time, may not be seen. `final`: False where facts that arrive later
+    may change what stood at the time that was asked for.
     """
 
     items: list[dict[str, Any]]

@@ -54,7 +54,8 @@ class Walked(NamedTuple):
     Attributes:
         relations: in any order.
         partial: why they are not all of it; None: they are.
-        withheld: something was not entered, or is not named, since it may not be seen.
+        withheld: something was not entered, or is not named, since it may not be seen; or the limit cut the walk of
+            somebody who may not see everything, since what is hidden behind it is not known.
     """
 
     relations: list[Relation]
@@ -96,7 +97,8 @@ def walk(
         limit: most nodes, data and programs together and the roots among them; further ones (by URN, level by level)
             are left away with their relations.
         direction: both; or upstream, from data to who wrote it to what these read; or downstream, the reverse.
-        visible: what is not is neither entered nor named, and takes no room below the limit.
+        visible: what is not is neither entered nor named, and takes no room below the limit; `everything` for whoever
+            may see all.
     """
     walked = _Walk({roots} if isinstance(roots, str) else {*roots}, port, limit, direction, visible)
     for _ in range(levels):
@@ -106,9 +108,10 @@ def walk(
             walked.leave()
             break
         walked.level()
+    hides = walked.cut and visible is not everything
     why = f"there are more than {limit:,} nodes; only the nearest ones are included" if walked.cut else None
     relations = walked.relations()
-    return Walked(relations, why, walked.withheld)
+    return Walked(relations, why, walked.withheld or hides)
 
 
 class _Walk:

@@ -121,6 +121,26 @@ def test_within_is_what_may_be_done_to_each(grants: list[tuple[str, str]], actio
         assert any(one.holds(urn) for one in conditions) == rights.may(action, urn), urn
 
 
+@given(GRANTS, st.sampled_from(["Read", "Write", "Delete", *ALL.split()]))
+@settings(max_examples=examples(200), deadline=None)
+def test_everywhere_is_where_everything_it_is_possible_on_is_allowed(
+    grants: list[tuple[str, str]], action: str
+) -> None:
+    rights, every = Rights(grants, ROLES), Rights([("admin", "*")], {})
+    possible = [urn for urn in map(Urn.parse, UNIVERSE) if every.may(action, urn)]
+    everywhere = rights.everywhere(action)
+    assert not everywhere or all(rights.may(action, urn) for urn in possible)
+    assert every.everywhere(action)
+
+
+def test_everywhere_is_of_every_class_that_has_a_verb() -> None:
+    assert not Rights([("analyst", "*")], {}).everywhere("Read"), "keys and roles may not be read"
+    assert Rights([("analyst", "*")], {}).everywhere("ReadEntity")
+    assert not Rights([("admin", f"{kind}:*") for kind in KINDS], {}).everywhere("Read"), "kinds that nobody declares"
+    assert not Rights([("admin", "*:a/*")], {}).everywhere("Read")
+    assert not Rights([], {}).everywhere("Read")
+
+
 BEGINNINGS = [f"{kind}:{path}" for kind in PATHS for path in ("", "a/", "ab/", "a/a/", "a/ab/")]
 
 

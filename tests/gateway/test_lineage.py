@@ -10,6 +10,7 @@ import pytest
 
 from metajournal import AccessesRecorded, RunStarted, RunStopped, dataset, program, run, stream
 from metajournal.domains.lineage.values import accesses_json, runs_json, touched_json
+from metajournal.schemas.times import time_shown
 from metajournal.schemas.urn import Urn
 from tests.gateway.reading import key_of, pages, refused
 from tests.gateway.serving import OTHER, READER, TEAM_A, Served
@@ -254,6 +255,22 @@ def test_lineage_of_any_data_takes_the_clients_arguments(server: Served, facts: 
     seen = server.get(f"/api/v1/lineage/{RAW}", key=limited(server)).json
     assert (seen["withheld"], "dataset.cdap.secret" in seen["data"]) == (True, False)
     assert refused(server, f"/api/v1/lineage/{SECRET}", limited(server)) == (403, "forbidden")
+
+
+def test_no_window_point_or_limit_tells_when_something_hidden_was(server: Served, facts: Facts) -> None:
+    """Whoever chooses them would learn by bisection at what time something was touched that may not be read."""
+    first, last = (time_shown(facts.at(number) - HOUR_MS) for number in (0, 2))
+    limits = [f"limit={number}" for number in (1, 2, 3, 4, 9)]
+    at, key = f"/api/v1/lineage/{RAW}", limited(server)
+    for asked in (f"end={first}", f"start={last}", f"as_of={first}", "as_at=0", "start=now", *limits):
+        seen = server.get(f"{at}?{asked}", key=key).json
+        assert seen["withheld"] is True, asked
+        assert "withheld" not in server.get(f"{at}?{asked}").json, asked
+        clean = key_of(server, "clean", *(("analyst", f"{kind}:cdap/*") for kind in ("dataset", "program", "run")))
+        whole = server.get(f"/api/v1/lineage/{CLEAN}?{asked}&levels=1", key=clean).json
+        assert whole.get("withheld", False) == whole.get("partial", False), "nothing is hidden from this one"
+    for at in (f"/api/v1/run/{run_of(LOAD, 1)}", f"/api/v1/accesses/{run_of(LOAD, 1)}"):
+        assert server.get(f"{at}?as_of={time_shown(facts.at(1))}", key=key).json["withheld"] is True
 
 
 def test_runs_come_in_pages_whose_window_stays(server: Served, facts: Facts) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
+from itertools import product
+from operator import ne
 from typing import Any
 
 import pytest
@@ -143,6 +146,14 @@ def test_what_may_not_be_seen_takes_no_room_and_is_said_without_a_number() -> No
     said = lineage_json(found, start_ms=0, end_ms=1)
     assert said["withheld"] is True
     assert {*said} == {"start", "end", "relations", "programs", "data", "withheld"}
+
+
+def test_where_a_limit_cuts_no_name_tells_where_something_hidden_stands() -> None:
+    port = Held([relation(data, PROGRAMS[0], "read") for data in DATA[:4]])
+    for hidden, limit in product(DATA[1:4], (1, 2, 3)):
+        found = walk(DATA[0], port, levels=1, limit=limit, visible=partial(ne, hidden))
+        assert found.withheld, (hidden, limit)
+    assert not walk(DATA[0], port, levels=1, limit=2).withheld, "who may see everything lacks what the limit left away"
 
 
 def test_several_roots_are_walked_from_together_and_count_as_nodes() -> None:

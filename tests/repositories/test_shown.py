@@ -213,6 +213,9 @@ class EveryRight(Rights):
     def anywhere(self, action: str) -> bool:
         return True
 
+    def everywhere(self, action: str) -> bool:
+        return True
+
     def within(self, action: str) -> Any:
         return ()
 
