@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ...indexer.search.in_steps import Searching, in_steps
 from ...schemas.endpoints import DELETE, READ, SYSTEM, WRITE, Answer, Endpoint, Need, Parameter, Request
 from ...schemas.hashing import canonical_json, digest
 from ...schemas.urn import Urn
@@ -77,7 +78,8 @@ FORMS: Final = (DATASET, APP, PROGRAM, STREAM)
 class _Searching(Protocol):
     """What searches, and what computes metadata of scope SYSTEM."""
 
-    def search(self, query: str, **asked: Any) -> Any: ...
+    @property
+    def search(self) -> Searching: ...
 
     def metadata(self, entity: Urn, scope: str, **asked: Any) -> Any: ...
 
@@ -156,14 +158,17 @@ def _system(journal: _Searching, request: Request) -> Answer:
 def _search(journal: _Searching, request: Request) -> Answer:
     """Names of entities, best first, each once."""
     target = request.choice("target", ("all", *_TARGETS), "all")
-    found = journal.search(
-        request.query.get("query", ""), namespace=request.parts["ns"], tenant=request.tenant,
+    parts = in_steps(
+        journal.search, request.query.get("query", ""), namespace=request.parts["ns"], tenant=request.tenant,
         kinds=list(_TARGETS) if target == "all" else [target], at_least=request.at_least or None,
-        limit=request.whole("limit", _PAGE, _PAGE),
-        cursor=request.query.get("cursor"), within=request.within,
+        limit=request.whole("limit", _PAGE, _PAGE), cursor=request.query.get("cursor"), within=request.within,
     )  # fmt: skip
-    names = list(dict.fromkeys(hit.name for hit in found.hits))
-    return Answer(names, next=None if found.cursor is None else {"cursor": found.cursor})
+    names: dict[str, None] = {}
+    following = None
+    for part in parts:
+        names |= dict.fromkeys(hit.name for hit in part.hits)
+        following = part.cursor
+    return Answer([*names], next=None if following is None else {"cursor": following})
 
 
 def _may_search(request: Request) -> Sequence[Need]:

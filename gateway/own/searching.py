@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from ...client import Journal
+from ...indexer.search.in_steps import bounded
 from ...indexer.search.options import SORTS, Sort
 from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
 from ...values import point, results_json, then_json
@@ -20,8 +21,8 @@ def _needs(request: Request) -> tuple[Need, ...]:
 
 def _search(journal: Journal, request: Request) -> Answer:
     asked = request.query
-    found = journal.search(
-        asked.get("query", ""), namespace=asked.get("namespace"), kinds=_words(asked.get("kind")),
+    found = bounded(
+        journal.search, asked.get("query", ""), namespace=asked.get("namespace"), kinds=_words(asked.get("kind")),
         scope=asked.get("scope"), tenant=request.tenant, at_least=request.at_least or None,
         limit=request.whole("limit", 20, _MOST, least=0), cursor=asked.get("cursor"),
         sort=cast(Sort, request.choice("sort", tuple(SORTS), "relevance")),
@@ -74,7 +75,8 @@ SEARCHING: Final = (
         query=(
             Parameter("query", "Words, `key:value`, `tags:x`, `AND`, `OR`, `NOT`."),
             Parameter("namespace", "Only entities of this namespace."), Parameter("kind", "Only of these kinds."),
-            _SCOPE, _LIMIT, Parameter("cursor", "Of the page before."),
+            _SCOPE, Parameter("limit", "Most hits of a page; fewer where the entities are large.", int),
+            Parameter("cursor", "Of the page before."),
             Parameter("sort", f"One of {', '.join(SORTS)}."),
             Parameter("facets", "Counts by kind, namespace and tag.", bool),
             Parameter("as_at", "Tells of each hit what it was at a position or time, beside what it is now."),

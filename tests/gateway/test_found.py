@@ -11,6 +11,7 @@ import pytest
 
 from metajournal import EntityRegistered, app, dataset, program, run, stream, urn
 from metajournal.gateway import problems
+from metajournal.indexer.search.in_steps import AT_ONCE
 from metajournal.lake import reading
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import InputError
@@ -25,6 +26,8 @@ OF_EACH_TARGET = {
     "dataset": [dataset("cdap", "sales")], "stream": [stream("cdap", "clicks")], "app": [app("cdap", "shop")],
     "program": [program("cdap", "shop", "spark", "sums"), program("cdap", "other", "flow", "sums")],
 }  # fmt: skip
+HEAVY = [dataset("heavy", f"h{number:03}") for number in range(230)]
+"""Of 23 MB."""
 OF_NO_TARGET = [run("cdap", "shop", "spark", "sums", "r1"), urn("report", "cdap", "weekly"), dataset("cdap2", "apart")]
 
 
@@ -41,6 +44,10 @@ def server(gateway_settings: Settings) -> Iterator[Served]:
         states += [
             state(one, user={"owner": f"Ada-{one.kind}", "region": "north"}, tags=["gdpr"], offset=100 + number)
             for number, one in enumerate(described)
+        ]
+        states += [
+            state(one, user={"heavy": "x" * 100_000}, system={"order": str(number)}, offset=200 + number)
+            for number, one in enumerate(HEAVY)
         ]
         load(gateway_settings, states)
         yield running
@@ -156,6 +163,27 @@ def test_the_sources_search_of_no_target_gives_names_of_all_its_kinds_page_by_pa
         assert sorted(server.get(f"{at}?query=region:north{of_all}").json) == sorted(every)
     paged = [name for page in pages(server, f"{at}?query=region:north&limit=2") for name in page]
     assert set(paged) == every
+
+
+def test_a_page_of_large_entities_ends_early_and_goes_on_behind_its_last(server: Served) -> None:
+    """Whatever limit is asked for, an answer has a bound; counts of all hits stand where they were asked for."""
+    at = "/api/v1/search?query=heavy:x*&sort=name&facets=true"
+    read = [*pages(server, f"{at}&limit=1000")]
+    assert [len(page["hits"]) for page in read] == [AT_ONCE, AT_ONCE, len(HEAVY) - 2 * AT_ONCE]
+    assert [hit["urn"] for page in read for hit in page["hits"]] == HEAVY
+    assert [page["total"] for page in read] == [len(HEAVY)] * 3
+    assert [page["facets"]["kind"] for page in read] == [[{"value": "dataset", "hits": len(HEAVY)}]] * 3
+    few = server.get(f"{at}&limit=150").json
+    assert (few["facets"], [hit["urn"] for hit in few["hits"]]) == (read[0]["facets"], HEAVY[:AT_ONCE])
+
+
+def test_the_sources_search_has_all_names_of_large_entities(server: Served) -> None:
+    """The source has no pages: who asks for names gets all of them, however large their entities are."""
+    at, names = "/v3/namespaces/heavy/metadata/search?query=heavy:x*", {one.name for one in HEAVY}
+    whole = server.get(at)
+    assert ({*whole.json}, len(whole.json), "link" in whole.headers) == (names, len(HEAVY), False)
+    paged = [*pages(server, f"{at}&limit=110")]
+    assert ([len(page) for page in paged], {name for page in paged for name in page}) == ([110, 110, 10], names)
 
 
 @pytest.mark.parametrize("query", ["limit=0x", "limit=-1", "limit=1001", "sort=best", "facets=1", "cursor=x", "x=1"])
