@@ -117,6 +117,7 @@ class Rights:
         self._roles = roles
         self._within: dict[str, tuple[Within, ...]] = {}
         self._everywhere: dict[str, bool] = {}
+        self._patterns: dict[tuple[str, str], tuple[Pattern, ...]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rights) and self._allowed == other._allowed
@@ -133,8 +134,21 @@ class Rights:
         Args:
             action: a verb (`Read`, `Write`, `Delete`, `Create`), or a whole name (`WriteSystem`).
         """
-        whole = action_on(action, urn.kind)
-        return whole is not None and any(_matches(pattern, urn) for pattern in self._parsed.get(whole, ()))
+        kind = urn.kind
+        patterns = self._patterns.get((action, kind))
+        if patterns is None:
+            patterns = self._patterns_of(action, kind)
+        return any(_matches(pattern, urn) for pattern in patterns)
+
+    def _patterns_of(self, action: str, kind: str) -> tuple[Pattern, ...]:
+        """The patterns of those that allow an action which may take in entities of a kind; kept for known kinds, since
+        there is no end of others."""
+        whole = action_on(action, kind)
+        own = () if whole is None else self._parsed.get(whole, ())
+        patterns = tuple(one for one in own if one.kind in (None, kind))
+        if kind in KINDS:
+            self._patterns[action, kind] = patterns
+        return patterns
 
     def whole(self, action: str, urn: Urn) -> str:
         """An action by the name that roles have, as it is told: a verb with the class of the entity's kind."""
