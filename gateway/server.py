@@ -7,7 +7,6 @@ for a verdict is answered without it, and then the process ends.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
@@ -22,6 +21,7 @@ import uvloop
 from starlette.middleware.cors import CORSMiddleware
 
 from ..client import Journal
+from ..cycles import rarely_sought
 from ..schemas.errors import ConfigError
 from ..schemas.registry import domain_named
 from ..schemas.settings import GatewaySettings, Settings
@@ -34,8 +34,6 @@ _log = logging.getLogger("metajournal.gateway")
 _BACKLOG: Final = 2048
 _MOST_PORT: Final = 65_535
 _KEEP_ALIVE_S: Final = 75
-_LOOKS: Final = (10_000, 20, 50)
-"""New containers that are not freed until young ones are looked at for cycles, and how often until older ones are."""
 _ANSWERED_S: Final = 30
 """Seconds for those who are being answered when the server ends."""
 _EXPOSED: Final = (
@@ -58,23 +56,8 @@ def serve(
         ConfigError: it would be reached from other machines without TLS, or an address cannot be had.
     """
     check_reach(settings)
-    with _rare_looks_for_cycles(), uvloop_runner() as runner:
+    with rarely_sought(), uvloop_runner() as runner:
         runner.run(Serving(journal, principals, settings).run(ready))
-
-
-@contextmanager
-def _rare_looks_for_cycles() -> Iterator[None]:
-    """Nearly all that a request makes is freed with its last reference, and what the process began with stays: looking
-    for cycles in both took a sixth of its work, and each look through everything was a pause for all requests."""
-    usual = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_LOOKS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()  # or libraries complain at the end that they are not cleaned up
 
 
 @contextmanager

@@ -7,7 +7,6 @@ history stops the stream with what to do.
 
 from __future__ import annotations
 
-import gc
 import logging
 import shutil
 import signal
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..cycles import rarely_sought
 from ..lake.columns import TIMESTAMP
 from ..lake.storage.faults import writing
 from ..lake.storage.kept_epochs import KeptEpochs
@@ -503,9 +503,5 @@ def run_stream(settings: Settings, jars: Sequence[str], spark: Mapping[str, str]
 
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, stopped)
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)  # the cache of rows is large and has no cycles: a full look is a pause
-    try:
+    with rarely_sought(100_000, 20, 100):  # the cache of rows is large and has no cycles
         stream.run()
-    finally:
-        gc.unfreeze()  # or libraries complain at the end that they are not cleaned up

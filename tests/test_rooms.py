@@ -22,6 +22,7 @@ ROOMS = [
     "rules",
     "reporting",
     "metrics",
+    "cycles",
     "lake",
     "fold",
     "producers",

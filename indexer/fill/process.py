@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
+from ...cycles import rarely_sought
 from ...schemas.errors import MetajournalError
 from ...schemas.settings import Settings
 from .runner import Indexer
@@ -26,7 +27,8 @@ def run_indexer(settings: Settings) -> None:
         except MetajournalError as error:
             indexer.failed(error)
             raise
-        indexer.run(stop)
+        with rarely_sought():
+            indexer.run(stop)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
