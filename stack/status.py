@@ -28,6 +28,8 @@ from .process import ProcessId, log_tail, read_state
 from .reach import ANSWERS, endpoint, words
 from .supervisor import LABELS, read_told
 
+START_S: Final = 120.0
+"""A server that does not answer so long after its process was started does not come up by itself; `up` waits as long."""
 STALE_S: Final = 5.0
 """A component that writes its file every second and has not for so long is stuck."""
 _TRACE: Final = re.compile(
@@ -229,7 +231,8 @@ def _component(name: str, entry: Entry | None, report: Mapping[str, Any]) -> Com
         return ended if again_ms is None else _restarting(ended, again_ms)
     state, message = _server_state(name, entry) if name in _KEYS else _reported_state(entry, report)
     if state in ("running", "starting"):
-        return replace(component, state=state, pid=kept.get("pid"), message=message or _restarted(component, kept))
+        told = message or _restarted(component, kept, starting=state == "starting")
+        return replace(component, state=state, pid=kept.get("pid"), message=told)
     mend = str(report.get("mend", "")) if state == "waiting" else f"{steps} metajournal down; metajournal up"
     return replace(component, state=state, pid=kept.get("pid"), message=message, mend=mend)
 
@@ -251,12 +254,13 @@ def _restarting(ended: Component, again_ms: int) -> Component:
     return replace(ended, state="restarting", message=f"{ended.message}; restarting in {wait_s:.0f} s")
 
 
-def _restarted(component: Component, kept: Mapping[str, Any]) -> str:
-    """A sentence that a component was restarted, and why; empty if it was not."""
+def _restarted(component: Component, kept: Mapping[str, Any], *, starting: bool) -> str:
+    """A sentence that a component was or is being restarted, and why; empty if it was not."""
     if not component.restarts or kept.get("last_exit_code") is None:
         return ""
     times = "once" if component.restarts == 1 else f"{component.restarts} times"
-    return f"{LABELS[component.name]} {ending(kept['last_exit_code'])} and was restarted ({times} since up)"
+    verb = "is being started again" if starting else "was restarted"
+    return f"{LABELS[component.name]} {ending(kept['last_exit_code'])} and {verb} ({times} since up)"
 
 
 def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
@@ -305,8 +309,11 @@ def _reported_state(entry: Entry, report: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _server_state(name: str, entry: Entry) -> tuple[str, str]:
-    works = answers(entry.ports[0]) if name == "kafka" else _health(entry.ports[0])
-    return ("running", "") if works else ("no answer", f"{entry.endpoint} does not answer")
+    if answers(entry.ports[0]) if name == "kafka" else _health(entry.ports[0]):
+        return "running", ""
+    if time.time() - entry.since_ms / 1000 <= START_S:
+        return "starting", ""
+    return "no answer", f"{entry.endpoint} does not answer"
 
 
 def _health(port: int) -> bool:

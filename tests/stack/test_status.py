@@ -20,8 +20,9 @@ from metajournal.schemas.settings import Settings
 from metajournal.stack.doctor import Check
 from metajournal.stack.home import Entry, Run, write_run
 from metajournal.stack.keeper import NOTE
+from metajournal.stack.ports import HOST, free_ports
 from metajournal.stack.process import ProcessId
-from metajournal.stack.status import Component, Stage, Status, _behind, _component, _stages, status
+from metajournal.stack.status import START_S, Component, Stage, Status, _behind, _component, _stages, status
 from metajournal.stack.supervisor import _environment
 from metajournal.terminal.views import doctor_json, doctor_view, status_json, status_view
 
@@ -198,6 +199,24 @@ def test_a_component_that_waits_to_be_started_again_shows_how_it_ended_and_when(
     state.write_text(json.dumps({**kept, "logged_ms": now_ms - 480_000}))
     quiet = _component("indexer", Entry(alive, 0, str(log), str(state)), {})
     assert "; its log has no entry of the last 480 s before; restarting in " in quiet.message
+
+
+def test_a_server_that_comes_up_again_by_itself_needs_nothing_until_it_fails_to(tmp_path: Path) -> None:
+    alive, (port,) = ProcessId.of(os.getpid()), free_ports(1)
+    assert alive is not None
+    log, state = tmp_path / "elasticsearch.log", tmp_path / "elasticsearch.state"
+    entry = Entry(alive, 0, str(log), str(state), f"http://{HOST}:{port}", (port,))
+    now_ms = int(time.time() * 1000)
+    kept = {"pid": 7, "exit_code": None, "restarts": 1, "last_exit_code": -9, "started_ms": now_ms - 5_000}
+    state.write_text(json.dumps(kept))
+    starting = _component("elasticsearch", entry, {})
+    assert (starting.state, starting.fine, starting.pid, starting.mend) == ("starting", True, 7, "")
+    how = "Elasticsearch was killed by signal 9 (SIGKILL) and is being started again (once since up)"
+    assert starting.message == how
+    state.write_text(json.dumps({**kept, "started_ms": now_ms - int(START_S * 1000) - 1}))
+    away = _component("elasticsearch", entry, {})
+    assert (away.state, away.message) == ("no answer", f"http://{HOST}:{port} does not answer")
+    assert away.mend == f"See {log}, then run: metajournal down; metajournal up"
 
 
 def test_a_component_that_waits_shows_what_ends_the_waiting(tmp_path: Path) -> None:

@@ -138,7 +138,8 @@ def what_dies_is_started_again_by_itself(home: Path) -> None:
     def again() -> Status | None:
         """One look, so that what it shows is of one time."""
         seen = status(home)
-        return seen if seen.fine and component_of(seen, "indexer").restarts else None
+        indexer = component_of(seen, "indexer")
+        return seen if seen.fine and indexer.restarts and indexer.state == "running" else None
 
     seen = eventually(again, 60, "the indexer once more")
     indexer = component_of(seen, "indexer")
