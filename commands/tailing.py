@@ -19,6 +19,7 @@ from ..terminal.following import (
     follow,
     limit_option,
     placed_line,
+    since_option,
     since_point,
     timeout_option,
 )
@@ -46,12 +47,7 @@ class LinesFile(Protocol):
 @click.option(
     "--domain", default="catalog", show_default=True, metavar="NAME", help="The domain whose changes are printed."
 )
-@click.option(
-    "--since",
-    metavar="POINT",
-    help="Start after this position (or these, separated by commas), at this time, or at 'earliest' or 'latest' "
-    "(default; with --state: earliest).",
-)
+@since_option("catalog", "default; with --state: earliest")
 @click.option(
     "--group", metavar="NAME", help="Share the changes with other members of this group, and resume where it stopped."
 )

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -22,11 +22,29 @@ if TYPE_CHECKING:
     from ..consumers.records import Change, State
     from ..consumers.subscription import Subscription
 
+F = TypeVar("F", bound=Callable[..., Any])
 LINE_WIDTH: Final = 160  # characters of what a change is
+EARLIEST, LATEST = EDGES = "earliest", "latest"
 limit_option = click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N.")
 timeout_option = click.option(
     "--timeout", type=SECONDS, metavar="S", help="Stop after S seconds without a change."
 )  # fmt: skip
+
+
+def since_option(domain: str, default: str) -> Callable[[F], F]:
+    """The option `--since`, as `since_point` reads it.
+
+    Args:
+        domain: the example's.
+        default: what holds without it, for people.
+    """
+    return click.option(
+        "--since",
+        metavar="POINT",
+        help=f"Where to start: {EARLIEST!r}, {LATEST!r} ({default}), a time such as 2026-01-31T12:00:00Z, or after a "
+        f"position such as metajournal.journal.{domain}/0/1099511627776, as emit and --json print them; positions in "
+        "several partitions are separated by commas.",
+    )
 
 
 @contextmanager
@@ -106,7 +124,7 @@ def since_point(text: str | None) -> Any:
     """What `--since` says, as `Journal.subscribe` takes it."""
     from ..values import point
 
-    return text if text in (None, "earliest", "latest") else point(text)
+    return text if text is None or text in EDGES else point(text)
 
 
 def placed_line(record: Change | State, own_tenant: str, what: str, who: str | None) -> Text:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...terminal.following import ended_by_signals, follow, limit_option, placed_line, since_point, timeout_option
+from ...terminal.following import (
+    ended_by_signals,
+    follow,
+    limit_option,
+    placed_line,
+    since_option,
+    since_point,
+    timeout_option,
+)
 from ...terminal.options import Options, json_option, options
 from .command_parts import repository_named
 
@@ -19,11 +27,7 @@ _ASKED_S: Final = 2.0
 @click.command(short_help="Print the changes of a repository as they happen.")
 @click.argument("repository")
 @click.argument("branch", required=False)
-@click.option(
-    "--since", metavar="POINT",
-    help="Start after this position (or these, separated by commas), at this time, or at 'earliest' or 'latest' "
-    "(default).",
-)  # fmt: skip
+@since_option("repositories", "default")
 @click.option(
     "--group", metavar="NAME", help="Share the changes with other members of this group, and resume where it stopped."
 )

@@ -11,14 +11,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from metajournal.commands.tailing import fact, record_line
+from metajournal.commands.tailing import fact, record_line, tail
 from metajournal.consumers.records import Change
+from metajournal.domains.repositories.tail_commands import tail as repo_tail
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.stack.home import SETTINGS_FILE, settings_text, write_private
+from metajournal.terminal.following import since_point
 from tests.consumers.wire import START, Event, Wire
 from tests.installation import CLI, Installation
 from tests.wait import eventually
@@ -118,6 +121,15 @@ def test_a_line_says_what_came_what_went_and_what_changed() -> None:
         "2023-11-14 22:13:20.000Z  dataset:default/a  USER    +tag a, -tag b c, owner: alice → bob, +new, -old"
         "  by carol\\x07"
     )
+
+
+@pytest.mark.parametrize("command", [tail, repo_tail])
+def test_what_the_help_names_as_a_start_is_one(command: click.Command) -> None:
+    (since,) = (one for one in command.params if one.name == "since")
+    text = str(since.to_info_dict()["help"])
+    named = re.findall(r"'(\w+)'|such as ([\w.:/-]+)", text)
+    points = [since_point(edge or example) for edge, example in named]
+    assert [type(point) for point in points] == [str, str, int, Position], text
 
 
 @pytest.mark.parametrize(
