@@ -80,6 +80,15 @@ def test_a_principal_is_registered_granted_given_a_key_and_disabled(server: Serv
     eventually(lambda: "Enabled" in root.page(at).text)
 
 
+def test_a_role_is_granted_only_if_one_is_chosen(root: Browser) -> None:
+    form = next(iter(root.page(ROOT).all("form", action=f"{ROOT}/grant")))
+    choice = form.all("select", name="role")[0]
+    assert "required" in choice.attributes
+    assert choice.all("option")[0].attributes["value"] == ""
+    assert not any("selected" in option.attributes for option in choice.all("option"))
+    assert root.submit(form, role="", pattern="*").status == 400
+
+
 @pytest.mark.parametrize(
     ("path", "action", "wrong", "right", "told"),
     [
