@@ -17,7 +17,10 @@ from ..schemas.positions import Position
 KEY: Final = "key"
 SESSION: Final = "session"
 CODE: Final = "code"
-_ANYWHERE: Final = {"Read": "the right to read anything (ReadEntity, ReadFile and so on)"}
+_ANYWHERE: Final = {
+    "Read": "the right to read anything (ReadEntity, ReadFile and so on)",
+    "Write": "the right to write anything (WriteEntity, WriteFile and so on)",
+}
 """Rights by a verb alone, of requests that are about no entity."""
 _OF_SESSION: Final = {"hint": "Ask somebody who looks after the rights of this journal for it."}
 

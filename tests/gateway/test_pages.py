@@ -349,6 +349,15 @@ def test_an_event_is_found_by_its_id_with_verdict_rows_and_index(server: Served,
     assert root.page("/event").all("form", action="/event")
 
 
+def test_who_may_register_nothing_is_told_which_rights_would_do(server: Served) -> None:
+    reader = logged_in(server, member(server.journal, "who-reads", ("analyst", "*")))
+    page = reader.page("/register", 403)
+    assert "the right to write anything (WriteEntity, WriteFile and so on)" in page.text
+    field = reader.page("/").all("input", name="token")[0].attributes["value"]
+    answer = reader.send("/register", {"token": str(field), "urn": "dataset:pages/refused"})
+    assert "You do not have the right WriteEntity on dataset:pages/refused." in parsed(answer.body).text
+
+
 def test_who_may_write_and_not_read_is_told_what_became_of_a_form(server: Served, emitter: Browser) -> None:
     answer = emitter.submit(form_of(emitter.page("/register"), urn=""), urn="stream:pages/unread")
     assert answer.status == 200
