@@ -117,6 +117,21 @@ def test_a_node_is_asked_for_one_level_more_by_mouse_and_by_keyboard(root: Visit
     assert wrong_with(root) == []
 
 
+def test_what_asks_for_more_is_large_enough_for_a_finger_in_the_smallest_drawing(
+    root: Visitor, chain: list[Urn]
+) -> None:
+    """WCAG 2.2, 2.5.8: 24 px each way."""
+    root.page.set_viewport_size({"width": 320, "height": 700})
+    figure = drawing(root, chain[1])
+    svg = figure.locator("svg").bounding_box()
+    assert svg is not None
+    assert svg["width"] < float(str(figure.locator("svg").get_attribute("viewBox")).split()[2]), "it is drawn smaller"
+    for button in figure.get_by_role("button").all():
+        box = button.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) >= 24
+
+
 def test_nodes_of_one_name_are_told_apart(root: Visitor, chain: list[Urn]) -> None:
     figure = drawing(root, dataset("drawn", "shared"))
     kinds = figure.locator("svg a text.kind").all_text_contents()

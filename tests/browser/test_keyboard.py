@@ -92,6 +92,21 @@ def test_somebody_without_a_mouse_logs_in_searches_edits_settles_a_conflict_and_
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
 
 
+def test_who_sees_a_conflict_leaves_it_without_a_mouse(root: Visitor, server: Served) -> None:
+    urn = dataset("keyboard", "left")
+    server.journal.emit(EntityRegistered(urn, properties={"team": "blue"})).position  # noqa: B018  (acknowledged)
+    page = root.go(f"/entity/{urn}")
+    server.journal.emit(PropertiesSet(urn, {"team": "red"})).position  # noqa: B018  (acknowledged)
+    enter(page, "Change")
+    tab_to(page, "value")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("green")
+    enter(page, "Save")
+    expect(page.get_by_role("heading", level=1)).to_have_text("It has changed meanwhile")
+    enter(page, "Leave it as it is now")
+    expect(page.get_by_role("row", name="team")).to_contain_text("red")
+
+
 def test_the_four_interactions_need_no_mouse(root: Visitor) -> None:
     """From a word to a key, who has it and its lineage; from there to a program's runs and the metadata of one."""
     page = root.go("/")

@@ -5,8 +5,11 @@ import { draw } from "./making.js";
 
 export const [WIDTH, HEIGHT] = [190, 46];
 const [LETTERS, SMALL_LETTERS, BESIDE_BUTTON] = [24, 28, 22];
-const BUTTON = 20;
 const SMALLEST = 0.8;
+const BUTTON = 24;
+const MARGIN = 4;
+/** What takes a pointer has 24 px in the smallest drawing too (WCAG 2.2, 2.5.8). */
+const TARGET = BUTTON + 2 * MARGIN;
 
 /** An empty drawing of a layout: of its size, or a little smaller where that fits the room of a frame that scrolls. */
 export function canvas({ width, height }, room) {
@@ -47,9 +50,11 @@ function shortened(text, most) {
 function expander(node, expand) {
   const button = draw(
     "g",
-    { class: "expand", role: "button", tabindex: 0, transform: `translate(${WIDTH - BUTTON - 4} 4)` },
+    { class: "expand", role: "button", tabindex: 0, transform: `translate(${WIDTH - TARGET} 0)` },
     draw("title", {}, `Show what is next to ${node.urn}`),
-    draw("rect", { width: BUTTON, height: BUTTON, rx: 3 }), draw("text", { x: 6, y: 15 }, "+"),
+    draw("rect", { width: TARGET, height: TARGET, class: "target" }),
+    draw("rect", { x: MARGIN, y: MARGIN, width: BUTTON, height: BUTTON, rx: 3 }),
+    draw("text", { x: TARGET / 2, y: TARGET / 2 + 5, "text-anchor": "middle" }, "+"),
   );
   button.addEventListener("click", () => expand(node));
   button.addEventListener("keydown", (event) => {
