@@ -29,7 +29,7 @@ from .reach import ANSWERS, endpoint, words
 from .supervisor import LABELS, read_told
 
 START_S: Final = 120.0
-"""A server that does not answer so long after its process was started does not come up by itself; `up` waits as long."""
+"""A server that has not answered for so long after its start does not come up by itself; `up` waits as long."""
 STALE_S: Final = 5.0
 """A component that writes its file every second and has not for so long is stuck."""
 _TRACE: Final = re.compile(

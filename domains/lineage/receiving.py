@@ -1,8 +1,8 @@
 """OpenLineage over HTTP: each event becomes the facts that the import makes of it, and its facets are kept.
 
-A run's facts need Lineage: Write on the run, facets of data and program Write on these; those without it are left out,
-as data are references that nobody checks. Everything is safe to repeat, so what is not acknowledged in time is asked
-for again with 503. Source: OpenLineage specification 2-0-2 and its HTTP API.
+A run's facts need WriteLineage on the run, facets of data and program WriteEntity on these; those without it are left
+out, as data are references that nobody checks. Everything is safe to repeat, so what is not acknowledged in time is
+asked for again with 503. Source: OpenLineage specification 2-0-2 and its HTTP API.
 """
 
 from __future__ import annotations
@@ -331,8 +331,9 @@ def _checked_inside(request: Request) -> Sequence[Need]:
 
 RECEIVING: Final = (
     Endpoint(
-        "POST", "/api/v1/lineage", "Take in an OpenLineage event of a run, a dataset or a job.", LINEAGE,
-        sends=_receive, needs=_checked_inside, body=dict[str, Any], answer=dict[str, Any],
+        "POST", "/api/v1/lineage",
+        "Take in an OpenLineage event of a run, a dataset or a job. Data and jobs without facets become no entities.",
+        LINEAGE, sends=_receive, needs=_checked_inside, body=dict[str, Any], answer=dict[str, Any],
     ),
     Endpoint(
         "POST", "/api/v1/lineage/batch", "Take in several OpenLineage events, each by itself.", LINEAGE,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from metajournal import EntityDeleted, EntityRegistered, Journal, dataset
 from metajournal.domains.access.rights import Rights
 from metajournal.domains.catalog.naming import data
-from metajournal.domains.catalog.urns import run
+from metajournal.domains.catalog.urns import program, run
 from metajournal.domains.lineage import receiving
 from metajournal.domains.lineage.receiving import RECEIVING, _is_large
 from metajournal.gateway import bodies
@@ -280,6 +280,18 @@ def test_data_that_exist_get_what_writers_say_and_of_readers_what_they_lack(serv
     assert system(server, data("s3://shop", "new")) == {"schema": '[["b","int"]]'}
     assert server.post(LINEAGE, event("described", facets=said)).status == 200
     assert system(server, described) == {"description": "by hand", "schema": '[["b","int"]]'}
+
+
+def test_a_job_that_no_facet_describes_is_known_by_its_lineage_alone(server: Served) -> None:
+    of = program("jobs", "plain", "workflow", "plain")
+    job = {"namespace": "jobs", "name": "plain"}
+    server.post(LINEAGE, event("plain", run_id="r-plain", job=job))
+    server.fold()
+    assert entity(server, of) is None
+    assert [one["id"] for one in server.get(f"/api/v1/runs/{of}").json["runs"]] == ["r-plain"]
+    described = {**job, "facets": {"documentation": {"description": "Loads."}}}
+    server.post(LINEAGE, event("plain", 13, run_id="r-plain", job=described))
+    assert system(server, of) == {"openlineage.documentation": '{"description":"Loads."}'}
 
 
 def test_a_facet_that_is_no_more_is_removed(server: Served) -> None:

@@ -101,6 +101,7 @@ def test_what_was_never_registered_leads_to_what_lineage_knows_of_it(root: Brows
     for query in ({}, {"as_of": "2023-11-15T00:00:00Z"}):
         page = root.page(f"/entity?{urlencode({'urn': urn, **query})}", 404)
         harmless(page)
+        assert "What OpenLineage names without describing it by a facet is known so." in page.text
         link = next(link for link in page.all("main")[0].all("a") if link.text == text)
         assert str(link.attributes["href"]).startswith("/lineage")
         assert root.page(str(link.attributes["href"])).all("tbody")[0].all("tr")
