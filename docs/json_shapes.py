@@ -1,7 +1,7 @@
 """The shape of what each command prints with `--json`, for the reference page and for the tests that check it.
 
-A shape is a type of Python, None, a tuple of alternatives, a list of one shape for each entry, a mapping of names to
-shapes (`name?` may be missing), or `Map` for any names.
+How a shape is written, and the shapes that answers over HTTP have too, stand in `schemas/shapes.py` and the domains'
+`values.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-
-class Map(NamedTuple):
-    """An object with any names, each value of one shape."""
-
-    value: Any
+from metajournal.domains.access.values import KEY, PRINCIPAL, ROLE
+from metajournal.domains.files.values import FILE, FILES
+from metajournal.domains.lineage.values import LATEST_WRITE, LINEAGE_ANSWER, RUNS, TOUCHED
+from metajournal.domains.repositories.values import BRANCH, COMMIT, DIFF, LISTED, LOG, OBJECT, REPOSITORY
+from metajournal.schemas.shapes import (
+    CHANGE,
+    COMPLETIONS,
+    EMITTED,
+    EMITTED_UNIT,
+    ENTITY,
+    ERROR,
+    NUMBER,
+    RECORDED,
+    REFUSED,
+    RESULTS,
+    REVISION,
+    STATE,
+    TEXT,
+    TRACE,
+    WHOLE,
+    Map,
+)  # fmt: skip
 
 
 class Printed(NamedTuple):
@@ -30,51 +47,6 @@ class Printed(NamedTuple):
     lines: bool = False
 
 
-TEXT: Final = (str, None)
-NUMBER: Final = (int, float)
-WHOLE: Final = (int, None)
-METADATA: Final = {"properties": Map(str), "tags": [str]}
-ENTITY: Final = {
-    "tenant": str, "urn": str, "kind": str, "namespace": TEXT, "name": str, "aggregate": str,
-    "logical_timestamp": int, "seq": int, "system_time": int, "event_time": int, "event_id": str, "actor": TEXT,
-    "deleted": bool, "record": (Map(object), None), "user": METADATA, "system": METADATA,
-}  # fmt: skip
-WRITE: Final = {"at": int, "program": TEXT, "run": TEXT, "source": TEXT}
-ERROR: Final = {"ok": bool, "error": Map(object)}
-OUTCOME: Final[dict[str, Any]] = {"outcome": str, "reason?": str, "detail?": object, "of?": (str, int)}
-EMITTED: Final = {
-    "ok": bool, "line?": int, "event_id": str, "type": str, "entity": str, "position?": str, "system_time?": int,
-    "outcome?": str, "reason?": str, "detail?": object, "of?": (str, int), "original?": Map(object),
-    "error?": Map(object),
-}  # fmt: skip
-REFUSED: Final = {"line": int, **ERROR}
-PLACED: Final = {"id": str, "urn": str, "tenant": str, "position": str, "seq": int, "time": int}
-CHANGE: Final = {**PLACED, "scope": TEXT, "type": str, "record": Map(object)}
-STATE: Final = {**PLACED, "deleted": bool, "document": Map(object)}
-WHY: Final = {
-    "field": str, "key": str, "text": str, "matched": [[int]], "scope?": TEXT, "instead_of": str, "marked": str,
-}  # fmt: skip
-HIT: Final = {
-    "urn": str, "tier": TEXT, "why": [WHY], "entity": Map(object),
-    "then?": ({**ENTITY, "final": bool}, {"final": bool}, None),
-}  # fmt: skip
-RESULTS: Final = {
-    "total": int, "hits": [HIT], "facets": Map([{"value": str, "hits": int}]), "shows": Map(int), "cursor": TEXT,
-    "note": str,
-}  # fmt: skip
-PLACE: Final = {
-    "topic": str, "partition": int, "offset": int, "position": str, "logical_timestamp": int, "tenant": str,
-    "type": str, "aggregate": str, "entities": [str], "actor": TEXT, "append_time": int, "system_time": WHOLE,
-    "event_time": WHOLE, "unit_id": TEXT, "outcome": str, "reason": TEXT, "detail": object, "original": TEXT,
-    "rows": [Map(object)], "behind": int, "index": {"name": TEXT, "shows": WHOLE, "said": str}, "row_counts": Map(int),
-}  # fmt: skip
-FILE: Final = {
-    "file": str, "version": object, "url": str, "time_index_key": object, "work_id_index_key": object,
-    "range_key": object, "metadata": Map(object), "size": WHOLE, "created": WHOLE, "logical_timestamp": int,
-    "system_time": int, "actor": TEXT,
-}  # fmt: skip
-RECORDED: Final = {"ok": bool, "event_id": str, "position": str, "outcome?": str, "reason?": str, "detail?": object,
-                   "of?": (str, int), "original?": Map(object)}  # fmt: skip
 GARBAGE: Final = {
     "repository": str, "position": str, "before": int, "branches": int, "old_transactions": int, "commits": int,
     "unreached_commits": int, "earlier_commits": int, "layers": int, "unreached_layers": int, "pending_commits": int,
@@ -84,33 +56,6 @@ UNUSED_BLOCK: Final = {"address": str, "written": int}
 UNREACHED_COMMIT: Final = {"id": str, "logical_timestamp": int, "time": int, "earlier": bool}
 LAYER_USE: Final = {"layer": str, "rows": int, "commits": int}
 OLD_TRANSACTION: Final = {"name": str, "head": TEXT, "logical_timestamp": int, "time": int}
-BRANCH: Final = {
-    "urn": str, "name": str, "head": TEXT, "staged_events": int, "staged_rows": int, "staging_digest": str,
-    "logical_timestamp": int, "dirty": bool,
-}  # fmt: skip
-OBJECT: Final = {
-    "path": str, "size": int, "checksum": str, "address": TEXT,
-    "blocks": [{"address": str, "size": int, "checksum": str}], "content_type": TEXT, "metadata": Map(str),
-    "mtime": WHOLE, "content": str,
-}  # fmt: skip
-OBJECT_STATE: Final = {"size": int, "content": str}
-COMMIT: Final = {
-    "urn": str, "id": str, "branch": str, "parents": [str], "strategy": TEXT, "message": str, "metadata": Map(str),
-    "actor": TEXT, "event_time": int, "logical_timestamp": int,
-}  # fmt: skip
-PRINCIPAL: Final = {
-    "tenant": str, "name": str, "enabled": bool, "grants": [{"role": str, "pattern": str}], "logical_timestamp": int,
-}  # fmt: skip
-KEY: Final = {
-    "tenant": str, "principal": str, "id": str, "label": str, "not_after": WHOLE, "once": bool,
-    "logical_timestamp": int,
-}  # fmt: skip
-RUN: Final = {"run": str, "program": str, "id": str, "start": WHOLE, "stop": int, "status": TEXT}
-ACCESS: Final = {"data": str, "access": str, "at": int, "component": TEXT, "metadata": (Map(object), None)}
-LINEAGE: Final = {
-    "start": str, "end": str, "relations": [Map(object)], "programs": Map(Map(object)), "data": Map(Map(object)),
-    "partial?": bool, "why?": str, "withheld?": bool, "final?": bool,
-}  # fmt: skip
 COMPONENT: Final = {
     "name": str, "state": str, "pid": WHOLE, "since_ms": WHOLE, "endpoint": TEXT, "log": TEXT, "exit_code": WHOLE,
     "message": str, "mend": str, "restarts": int, "up_s": WHOLE,
@@ -150,9 +95,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "access register": Printed(RECORDED, "the result of its event"),
     "access revoke": Printed(RECORDED, "the result of its event"),
     "access revoke-key": Printed(RECORDED, "the result of its event"),
-    "access roles": Printed(
-        [{"name": str, "actions": [str], "constant": bool, "logical_timestamp": int}], "the roles"
-    ),
+    "access roles": Printed([ROLE], "the roles"),
     "access show": Printed({**PRINCIPAL, "keys": [KEY]}, "the principal with its keys"),
     "config init": Printed({"ok": bool, "file": str}, "the file that was written"),
     "config show": Printed(
@@ -176,17 +119,17 @@ SHAPES: Final[Mapping[str, Printed]] = {
         {"ok": bool, "domain": str, "package": str, "kinds": [str], "topic": str}, "the domain that is now served"
     ),
     "emit": Printed(
-        (EMITTED, REFUSED, {"ok": bool, "unit": str, "events": [EMITTED]}),
+        (EMITTED, REFUSED, EMITTED_UNIT),
         "the result of each event, in the order of the input, with the number of its line (JSON lines, `--each`); "
         "with `--unit` one value, the unit's", lines=True,
     ),
-    "files": Printed({"files": [FILE], "cursor": TEXT, "final": bool}, "a page of files"),
+    "files": Printed(FILES, "a page of files"),
     "files latest": Printed(({**FILE, "final?": bool}, None), "the newest file; null if there is none"),
     "files record": Printed(
         ({**RECORDED, "files": [{"id": str, "url": str}], "error?": Map(object)}, {"ok": bool, "files": int}),
         "the result of each event, and the files in it", lines=True,
     ),
-    "history": Printed([{**ENTITY, "position": str}], "rows of the entity, oldest first"),
+    "history": Printed([REVISION], "rows of the entity, oldest first"),
     "ingest": Printed(
         {"ok": bool, "sources": [(INGESTED, NOT_INGESTED)]},
         "the result of each source of the recipe; with `--every` one such value per round", lines=True,
@@ -199,7 +142,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "lineage import": Printed(
         {"ok": bool, "events": int, "facts": int, "refused": [{"line": int, "message": str}]}, "its result"
     ),
-    "lineage of": Printed(LINEAGE, "the lineage, in the source's shape"),
+    "lineage of": Printed(LINEAGE_ANSWER, "the lineage, in the source's shape"),
     "rebuild index": Printed(
         {"ok": bool, "index": str, "old": TEXT, "kept": bool, "resumed": bool, "thrown_away": [str], "documents": int,
          "compared": int, "took_s": NUMBER},
@@ -216,8 +159,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
     "repo diff": Printed(
-        {"items": [{"path": str, "change": str, "left": (None, OBJECT_STATE), "right": (None, OBJECT_STATE)}],
-         "after": TEXT, "final?": bool},
+        DIFF,
         "paths that differ, each `added`, `changed` or `removed`; `after` asks for more",
     ),
     "repo get": Printed({**OBJECT, "final?": bool}, "the object"),
@@ -235,17 +177,14 @@ SHAPES: Final[Mapping[str, Printed]] = {
         "is known, so that `ls` and `diff` answer",
     ),
     "repo list": Printed(
-        [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int,
-          "final?": bool}],
+        [{**REPOSITORY, "final?": bool}],
         "the repositories, by name",
     ),
     "repo ls": Printed(
-        {"items": [({"type": str, **OBJECT}, {"type": str, "path": str})], "after": TEXT, "final?": bool},
+        LISTED,
         "objects (`type` object) and common prefixes (`type` prefix), by path; `after` asks for more",
     ),
-    "repo log": Printed(
-        {"commits": [COMMIT], "before": WHOLE, "final?": bool}, "commits, the newest first; `before` asks for more"
-    ),
+    "repo log": Printed(LOG, "commits, the newest first; `before` asks for more"),
     "repo merge": Printed(COMMIT, "the commit of the merge"),
     "repo register": Printed(RECORDED, "the result of each event", lines=True),
     "repo reset": Printed(RECORDED, "the result of its event", lines=True),
@@ -260,20 +199,18 @@ SHAPES: Final[Mapping[str, Printed]] = {
          "marks": Map(Map(int)), "ahead": Map(Map(int)), "torn_units": int, "note": str},
         "what was lost and restored; `marks`: the next position of each journal partition",
     ),
-    "run": Printed(
-        {**RUN, "accesses": [ACCESS], "cursor": TEXT, "metadata": Map(METADATA), "final?": bool}, "the run"
-    ),
-    "runs": Printed({"runs": [RUN], "cursor": TEXT, "final?": bool}, "a page of runs, the latest start first"),
+    "run": Printed(TOUCHED, "the run"),
+    "runs": Printed(RUNS, "a page of runs, the latest start first"),
     "search": Printed(RESULTS, "a page of hits, best first"),
     "shelve": Printed({"ok": bool, "shelved": str}, "the position that is skipped"),
-    "show": Printed({**ENTITY, "latest_write?": (WRITE, None), "final?": bool}, "the entity's row"),
+    "show": Printed({**ENTITY, "latest_write?": (LATEST_WRITE, None), "final?": bool}, "the entity's row"),
     "status": Printed(STATUS, "the services and stages; with `--watch` one such value a second", lines=True),
-    "suggest": Printed([{"text": str, "entities": int}], "the completions"),
+    "suggest": Printed(COMPLETIONS, "the completions"),
     "tail": Printed((CHANGE, STATE), "each change; with `--state` each state", lines=True),
     "verify": Printed(
         {"ok": bool, "checks": [{"name": str, "ok": bool, "said": str, "found": [str]}]}, "every check"
     ),
-    "why": Printed({"event_id": TEXT, "made_at": WHOLE, "places": [PLACE]}, "each place where the event is stored"),
+    "why": Printed(TRACE, "each place where the event is stored"),
 }  # fmt: skip
 """By the command's name."""
 

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from ...schemas.shapes import WHOLE, Named
 from .keys import CODE_LABEL, SESSION_LABEL
+
+GRANT: Final = {"role": str, "pattern": str}
+PRINCIPAL: Final = Named("Principal", {
+    "tenant": str, "name": str, "enabled": bool, "grants": [GRANT], "logical_timestamp": int,
+})  # fmt: skip
+KEY: Final = Named("Key", {
+    "tenant": str, "principal": str, "id": str, "label": str, "not_after": WHOLE, "once": bool,
+    "logical_timestamp": int,
+})  # fmt: skip
+ROLE: Final = {"name": str, "actions": [str], "constant": bool, "logical_timestamp": int}
 
 
 class PrincipalInfo(NamedTuple):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from ...schemas.shapes import TEXT, WHOLE, Map, Named
 from .rows import FileRecordRow, source_record
 
 if TYPE_CHECKING:
     from .queries import FilesPage
+
+FILE: Final = Named("File", {
+    "file": str, "version": object, "url": str, "time_index_key": object, "work_id_index_key": object,
+    "range_key": object, "metadata": Map(object), "size": WHOLE, "created": WHOLE, "logical_timestamp": int,
+    "system_time": int, "actor": TEXT,
+})  # fmt: skip
+FILES: Final = {"files": [FILE], "cursor": TEXT, "final": bool}
 
 
 def file_json(row: FileRecordRow) -> dict[str, Any]:

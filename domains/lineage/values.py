@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from ...schemas.errors import InputError
+from ...schemas.shapes import METADATA, TEXT, WHOLE, Map, Named
 from ...schemas.urn import Urn, urn
 from ..catalog.domain import PROGRAM_TYPES
 from .events import UNKNOWN
@@ -20,6 +21,20 @@ from .walk import Relation, Walked
 
 _PARTS_OF_PROGRAM: Final = 3
 """Of its dotted id, behind the type."""
+LATEST_WRITE: Final = {"at": int, "program": TEXT, "run": TEXT, "source": TEXT}
+RUN: Final = Named("Run", {"run": str, "program": str, "id": str, "start": WHOLE, "stop": int, "status": TEXT})
+ACCESS: Final = Named("Access", {
+    "data": str, "access": str, "at": int, "component": TEXT, "metadata": (Map(object), None),
+})  # fmt: skip
+RELATION: Final = {"data": str, "program": str, "access?": str, "runs": [str], "component?": [str]}
+NODE: Final = {"id": Map(TEXT), "urn": str}
+LINEAGE_ANSWER: Final = Named("Lineage", {
+    "start": str, "end": str, "relations": [RELATION], "programs": Map(NODE), "data": Map(NODE),
+    "partial?": bool, "why?": str, "withheld?": bool, "final?": bool,
+})  # fmt: skip
+RUNS: Final = {"runs": [RUN], "cursor": TEXT, "final?": bool}
+ACCESSES_PAGE: Final = {"accesses": [ACCESS], "cursor": TEXT, "final?": bool}
+TOUCHED: Final = {**RUN, **ACCESSES_PAGE, "metadata": Map(METADATA)}
 
 
 class LineagePage(NamedTuple):

@@ -5,7 +5,9 @@ Whether an answer is final they say only where a point or a time was asked for: 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...schemas.shapes import TEXT, WHOLE, Map, Named
 
 if TYPE_CHECKING:
     from .answers import (
@@ -19,6 +21,32 @@ if TYPE_CHECKING:
         TreeInfo,
     )
     from .garbage import Block, GarbageCounts, LayerUse, OldTransaction, UnreachedCommit
+
+REPOSITORY: Final = {
+    "urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int,
+}  # fmt: skip
+BRANCH: Final = Named("Branch", {
+    "urn": str, "name": str, "head": TEXT, "staged_events": int, "staged_rows": int, "staging_digest": str,
+    "logical_timestamp": int, "dirty": bool,
+})  # fmt: skip
+OBJECT: Final = Named("Object", {
+    "path": str, "size": int, "checksum": str, "address": TEXT,
+    "blocks": [{"address": str, "size": int, "checksum": str}], "content_type": TEXT, "metadata": Map(str),
+    "mtime": WHOLE, "content": str,
+})  # fmt: skip
+OBJECT_STATE: Final = Named("ObjectState", {"size": int, "content": str})
+COMMIT: Final = Named("Commit", {
+    "urn": str, "id": str, "branch": str, "parents": [str], "strategy": TEXT, "message": str, "metadata": Map(str),
+    "actor": TEXT, "event_time": int, "logical_timestamp": int,
+})  # fmt: skip
+LOG: Final = {"commits": [COMMIT], "before": WHOLE, "final?": bool}
+LISTED: Final = {
+    "items": [({"type": str, **OBJECT}, {"type": str, "path": str})], "after": TEXT, "final?": bool,
+}  # fmt: skip
+DIFF: Final = {
+    "items": [{"path": str, "change": str, "left": (None, OBJECT_STATE), "right": (None, OBJECT_STATE)}],
+    "after": TEXT, "final?": bool,
+}  # fmt: skip
 
 
 class _Fields(Protocol):

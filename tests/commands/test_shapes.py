@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from docs.json_shapes import SHAPES, Map, faults
+from docs.json_shapes import SHAPES, faults
+from metajournal.schemas.shapes import Map
 from tests.shapes import check_json, command_of, with_json
 
 

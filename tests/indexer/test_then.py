@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from docs.json_shapes import RESULTS, faults
+from docs.json_shapes import faults
 from metajournal.commands.search_views import then_view
 from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.fill.rebuild import rebuild_index
@@ -20,6 +20,7 @@ from metajournal.lake_client import LakeClient
 from metajournal.producers.topics import check_topics
 from metajournal.schemas.positions import position
 from metajournal.schemas.settings import Settings
+from metajournal.schemas.shapes import RESULTS
 from metajournal.terminal import rendering
 from metajournal.values import then_json
 from tests.indexer.feed import Feed
