@@ -1,4 +1,4 @@
-"""The table as OpenAPI 3.1, from the types that its rows name.
+"""The table as OpenAPI 3.1, from the types and shapes that its rows name.
 
 Source: the OpenAPI Specification 3.1.1; JSON Schema 2020-12.
 """
@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from ..schemas.endpoints import Answer, Endpoint
+from .answer_schemas import AnswerSchemas, is_shape
 from .routing import URN_PART
 
 _PART: Final = re.compile(r"\{(\w+)\}")
@@ -60,21 +61,23 @@ DESCRIPTION: Final = Endpoint(
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description of all endpoints."""
-    types = list(dict.fromkeys(kind for row in endpoints for kind in (row.body, row.answer) if _has_schema(kind)))
+    types = list(dict.fromkeys(kind for row in endpoints for kind in (row.body, row.answer) if _is_type(kind)))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     by_type = dict(zip(types, schemas, strict=True))
     for schema in components.values():  # those of bodies, which take no other names
         schema["additionalProperties"] = False
+    shapes = AnswerSchemas(_REF)
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
-        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, by_type)
+        answer = shapes.of(row.answer) if is_shape(row.answer) else by_type.get(row.answer, {})
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, by_type.get(row.body, {}), answer)
     return {
         "openapi": "3.1.0",
         "info": {"title": "metajournal", "version": version("metajournal")},
         "security": [{"key": []}],
         "paths": paths,
         "components": {
-            "schemas": {"Problem": _PROBLEM, **components},
+            "schemas": {"Problem": _PROBLEM, **shapes.named, **components},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -96,7 +99,7 @@ def statuses(endpoint: Endpoint) -> tuple[int, ...]:
     return (200, 304, *_READS, 409, 410, *body)
 
 
-def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
+def _operation(row: Endpoint, body: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
     headers = _headers(row)
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{row.method.lower()}{row.path}").strip("_"),
@@ -107,7 +110,7 @@ def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
             *(_parameter("header", name, about) for name, about in headers.items()),
         ],
         "responses": {
-            str(status): {"description": _said(status), "content": _content(row, status, by_type)}
+            str(status): {"description": _said(status), "content": _content(row, status, answer)}
             for status in sorted(statuses(row))
         },
     }
@@ -115,8 +118,7 @@ def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
         about = "The entity's URN, where its name cannot stand in a path."
         operation["parameters"].append(_parameter("query", "urn", about))
     if row.body is not None:
-        schema = by_type.get(row.body, {})
-        contents = {"application/json": {"schema": schema}}
+        contents = {"application/json": {"schema": body}}
         if row.lines:
             contents["application/x-ndjson"] = {"schema": {"type": "string"}}
         operation["requestBody"] = {"required": not row.optional_body, "content": contents}
@@ -134,13 +136,13 @@ def _headers(row: Endpoint) -> Mapping[str, str]:
     return {} if row.is_public or row.sends else _HEADERS_OF_READS
 
 
-def _content(row: Endpoint, status: int, by_type: Mapping[Any, Any]) -> dict[str, Any]:
+def _content(row: Endpoint, status: int, answer: Mapping[str, Any]) -> dict[str, Any]:
     if status == 304:
         return {}
     if status >= 400:
         return {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}}
     media_type = "application/json" if row.feed is None else "text/event-stream"
-    return {media_type: {"schema": by_type.get(row.answer, {})}}
+    return {media_type: {"schema": answer}}
 
 
 def _parameter(
@@ -157,5 +159,5 @@ def _said(status: int) -> str:
     return HTTPStatus(status).phrase
 
 
-def _has_schema(kind: Any) -> bool:
-    return kind is not None and kind is not Any
+def _is_type(kind: Any) -> bool:
+    return kind is not None and kind is not Any and not is_shape(kind)

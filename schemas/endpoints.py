@@ -328,7 +328,7 @@ class Endpoint:
         words: for parts that are one of some words: what each is read as, by its small letters.
         body: type of the body; None: there must be none.
         optional_body: whether the body may be missing.
-        answer: type of the answer, for OpenAPI.
+        answer: type or shape (`schemas.shapes`) of the answer, for OpenAPI.
         query: names of the query, besides those that every such endpoint has.
         created: status of an accepted event.
         is_public: needs no key.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Parameter, Request
 from ...schemas.errors import ForbiddenError, InputError, UnknownEntityError
 from ...schemas.limits import MAX_ENTRIES
+from ...schemas.shapes import RECORDED
 from ...schemas.urn import Urn
 from .client import checked_action, checked_grants, checked_name, unknown_role
 from .events import (
@@ -27,7 +28,17 @@ from .events import (
 )
 from .keys import check_label, make_key
 from .urns import CONSTANT_ROLES, key_urn, principal_urn, role_urn
-from .values import PrincipalInfo, RoleInfo, key_json, principal_json, role_json
+from .values import (
+    GRANT,
+    KEY,
+    PRINCIPAL,
+    ROLE,
+    PrincipalInfo,
+    RoleInfo,
+    key_json,
+    principal_json,
+    role_json,
+)
 
 if TYPE_CHECKING:
     from .directory import Directory
@@ -36,7 +47,6 @@ if TYPE_CHECKING:
 _AT: Final = "/api/v1/access"
 _READ_ACCESS: Final = "ReadAccess"
 ADMIN: Final = CONSTANT_ROLES[0]
-_RESULT: Final = dict[str, Any]
 _MOST_PAGE: Final = 1_000
 HEARD_S: Final = 5.0
 """Seconds that a request waits until the newest rights were heard of; a thread waits with it."""
@@ -261,22 +271,25 @@ def _nothing(request: Request) -> Sequence[Need]:
 def _write(
     method: str, path: str, about: str, event: Callable[[Request], Any], *, body: Any = None,
     check: Callable[[Any, Request], None] | None = None, urn: Callable[[Mapping[str, str]], Urn] = _principal,
-    created: int = 200, optional: bool = False, creates: bool = False,
+    created: int = 200, optional: bool = False, creates: bool = False, answer: Any = RECORDED,
 ) -> Endpoint:  # fmt: skip
     return Endpoint(
         method, _AT + path, about, WRITE, event=event, check=check, body=body, optional_body=optional, urn=urn,
-        answer=_RESULT, created=created, creates=creates, audited="rights",
+        answer=answer, created=created, creates=creates, audited="rights",
     )  # fmt: skip
 
 
 _OF: Final = "/principals/{principal}"
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{_AT}/me", "Who asks, and what they were granted.", read=_me, needs=_nothing, answer=_RESULT),
+    Endpoint(
+        "GET", f"{_AT}/me", "Who asks, and what they were granted.", read=_me, needs=_nothing,
+        answer={"tenant": str, "principal": str, "grants": [GRANT]},
+    ),
     Endpoint(
         "GET", f"{_AT}/principals", "Principals with their grants, by name.", read=_principals, needs=_any_access,
-        answer=list[dict[str, Any]], query=_LIST,
+        answer=[{**PRINCIPAL, "keys": int}], query=_LIST,
     ),
-    Endpoint("GET", _AT + _OF, "A principal.", read=_one_principal, urn=_principal, answer=_RESULT),
+    Endpoint("GET", _AT + _OF, "A principal.", read=_one_principal, urn=_principal, answer=PRINCIPAL),
     _write("POST", _OF, "Register a principal, or enable it again.", _register, check=check_holder, created=201,
            creates=True),
     _write("DELETE", _OF, "Disable a principal: its keys end permanently.", _disable),
@@ -285,16 +298,16 @@ ENDPOINTS: Final = (
     _write("DELETE", f"{_OF}/grants/{{role}}/{{pattern}}", "Take a grant away.", _take),
     Endpoint(
         "GET", f"{_AT}{_OF}/keys", "The keys of a principal that have not ended, without their text.", read=_keys,
-        urn=_principal, answer=list[dict[str, Any]],
+        urn=_principal, answer=[{**KEY, "use": str}],
     ),
     _write(
         "POST", f"{_OF}/keys", "Make a key; its text is in this answer and nowhere else.", _issue, body=KeyBody,
-        check=check_holder, created=201, optional=True,
+        check=check_holder, created=201, optional=True, answer={**RECORDED, "key_id?": str, "key?": str},
     ),
     _write("DELETE", f"{_OF}/keys/{{key}}", "End a key permanently.", _end_key),
     Endpoint(
         "GET", f"{_AT}/roles", "Roles with what they allow: those of every journal, then its own by name.", read=_roles,
-        needs=_any_access, answer=list[dict[str, Any]], query=_LIST,
+        needs=_any_access, answer=[ROLE], query=_LIST,
     ),
     _write("POST", "/roles/{role}", "Define a role, or define it anew.", _define, body=RoleBody, check=_check_role,
            urn=_role, creates=True),

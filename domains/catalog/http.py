@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ...indexer.search.in_steps import Searching, in_steps
 from ...schemas.endpoints import DELETE, READ, SYSTEM, WRITE, Answer, Endpoint, Need, Parameter, Request
 from ...schemas.hashing import canonical_json, digest
+from ...schemas.shapes import METADATA, RECORDED
 from ...schemas.urn import Urn
 from ...values import metadata_json, moment, point
 from .domain import PROGRAM_TYPES
@@ -178,7 +179,6 @@ def _may_search(request: Request) -> Sequence[Need]:
 _AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
 _AS_OF: Final = Parameter("as_of", "What was true at a time, whenever it was recorded.")
 _THEN: Final = (_AS_AT, _AS_OF)
-_RESULT: Final = dict[str, Any]
 
 
 def _writes(form: Form) -> tuple[Endpoint, ...]:
@@ -195,7 +195,7 @@ def _writes(form: Form) -> tuple[Endpoint, ...]:
     return tuple(
         Endpoint(
             method, form.path + path, f"{about} {form.what}, in scope USER.", WRITE, event=event, body=body,
-            urn=form.urn, words=form.words, answer=_RESULT,
+            urn=form.urn, words=form.words, answer=RECORDED,
         )
         for method, path, about, event, body in rows
     )  # fmt: skip
@@ -206,7 +206,7 @@ def _reads(form: Form) -> tuple[Endpoint, ...]:
     rows: tuple[tuple[str, str, Callable[[EntityRow, Request, Any], Answer], Any], ...] = (
         ("/metadata/properties", "Properties of", _properties, dict[str, str]),
         ("/metadata/tags", "Tags of", _tags, list[str]),
-        ("/metadata", "Properties and tags of", _metadata, _RESULT),
+        ("/metadata", "Properties and tags of", _metadata, METADATA),
     )
     of_row = tuple(
         Endpoint(
@@ -237,9 +237,9 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         "POST", "/api/v1/entities/{urn}", "Register an entity, or update it.", WRITE, event=_register, creates=True,
-        body=Registration, optional_body=True, answer=_RESULT, created=201,
+        body=Registration, optional_body=True, answer=RECORDED, created=201,
     ),
-    Endpoint("DELETE", "/api/v1/entities/{urn}", "Delete an entity.", DELETE, event=_delete, answer=_RESULT),
+    Endpoint("DELETE", "/api/v1/entities/{urn}", "Delete an entity.", DELETE, event=_delete, answer=RECORDED),
 )  # fmt: skip
 """The catalog's rows."""
 

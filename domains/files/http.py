@@ -17,11 +17,10 @@ from ...values import points_of
 from .client import WithFiles
 from .events import FilesRecorded
 from .urns import file_urn
-from .values import file_json, page_json
+from .values import FILE, FILES, file_json, page_json
 
 _PAGE: Final = 100
 _MOST_PAGE: Final = 10_000
-_ANSWER: Final = dict[str, Any]
 _ASKED: Final = ("where", "what", "start", "end", "work_id")
 
 
@@ -80,7 +79,7 @@ _AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position,
 ENDPOINTS: Final = (
     Endpoint(
         "GET", "/api/v1/files", "Archived files of a time, or of a work_id.", read=files_of, needs=_may_read,
-        check=check_question, answer=_ANSWER,
+        check=check_question, answer=FILES,
         query=(
             _WHERE, _WHAT, Parameter("start", "With end: files that cover any time between, both included."),
             Parameter("end", "With start."), Parameter("work_id", "Instead of times."),
@@ -89,7 +88,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/files/latest", "The newest file of a program on a server.", read=latest_of, needs=_may_read,
-        check=check_question, answer=_ANSWER, query=(_WHAT, _WHERE, _AS_AT),
+        check=check_question, answer=FILE, query=(_WHAT, _WHERE, _AS_AT),
     ),
 )  # fmt: skip
 """The rows of files."""

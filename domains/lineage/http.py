@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ...schemas.endpoints import LINEAGE, READ, Answer, Endpoint, Need, Parameter, Request, whole_number
 from ...schemas.errors import Fault, InputError, InvalidEventError
+from ...schemas.shapes import RECORDED
 from ...schemas.times import time_shown
 from ...schemas.urn import Urn
 from ...values import moment, points_of
@@ -23,7 +24,17 @@ from .client import WithLineage
 from .events import ACCESSES, UNKNOWN, AccessesRecorded, ExternalWrite, RunStarted, RunStopped, access_type
 from .questions import LEVELS, MOST_NODES, MOST_PAGE, NODES, PAGE
 from .receiving import RECEIVING
-from .values import accesses_json, of_dotted, runs_json, touched_json
+from .values import (
+    ACCESS,
+    ACCESSES_PAGE,
+    LINEAGE_ANSWER,
+    RUNS,
+    TOUCHED,
+    accesses_json,
+    of_dotted,
+    runs_json,
+    touched_json,
+)
 from .walk import DIRECTIONS, everything
 
 _MOST_LEVELS: Final = 1_000
@@ -33,7 +44,8 @@ _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DATA: Final[Mapping[str, Callable[[str, str], Urn]]] = {"dataset": dataset, "stream": stream}
 _WITHHELD: Final = "Metajournal-Withheld"
 """Says of an answer whose shape cannot that it lacks what may not be read."""
-_ANSWER: Final = dict[str, Any]
+_WITHHELD_TOO: Final = {"withheld?": bool}
+"""What the shape of a page has besides, since something of it may not be read."""
 
 
 # --- bodies, as the source spells them
@@ -269,34 +281,35 @@ ENDPOINTS: Final = (
     *(
         Endpoint(
             "GET", f"{form.path}/lineage", f"Programs and data in the lineage of {form.what}.", read=_of_source,
-            urn=form.urn, answer=_ANSWER, query=(*_OF_SOURCE, *_POINTS),
+            urn=form.urn, answer=LINEAGE_ANSWER, query=(*_OF_SOURCE, *_POINTS),
         )
         for form in (DATASET, STREAM, STREAM_READ)
     ),
     *(
         Endpoint(
             "POST", f"{form.path}/lineage/next", "The same of data that an earlier answer ended at.", read=_next,
-            urn=form.urn, needs=_may_go_on, body=NextBody, answer=_ANSWER, query=_POINTS,
+            urn=form.urn, needs=_may_go_on, body=NextBody, answer=LINEAGE_ANSWER, query=_POINTS,
         )
         for form in (DATASET, STREAM)
     ),
     Endpoint(
         "GET", f"{_RUN_PATH}/metadata/accesses", "What a run accessed.", read=_accesses_of_source, urn=_run_of,
-        words={"type": TYPES}, answer=list[dict[str, Any]], query=(_LIMIT, _CURSOR, *_POINTS),
+        words={"type": TYPES}, answer=[ACCESS], query=(_LIMIT, _CURSOR, *_POINTS),
     ),
     Endpoint(
         "POST", "/v3/metadata/history", "Record that a run accessed data, now.", LINEAGE, event=_record,
-        needs=_may_record, body=HistoryBody, answer=_ANSWER,
+        needs=_may_record, body=HistoryBody, answer=RECORDED,
     ),
     *(
         Endpoint(
             "POST", f"{STREAM.path}{path}", f"Record a write to a stream from outside{about}.", LINEAGE, event=_write,
-            urn=STREAM.urn, answer=_ANSWER, query=(_SOURCE,), waits=path != "/async",
+            urn=STREAM.urn, answer=RECORDED, query=(_SOURCE,), waits=path != "/async",
         )
         for path, about in (("", ""), ("/async", ", without waiting for the verdict"), ("/batch", ", as a batch"))
     ),
     Endpoint(
-        "GET", "/api/v1/lineage/{urn}", "Programs and data in the lineage of data.", read=lineage_of, answer=_ANSWER,
+        "GET", "/api/v1/lineage/{urn}", "Programs and data in the lineage of data.", read=lineage_of,
+        answer=LINEAGE_ANSWER,
         query=(
             _START, _END, Parameter("levels", "How often to go from data to programs to data.", int),
             Parameter("direction", f"One of {', '.join(DIRECTIONS)}."), Parameter("limit", "Most nodes.", int),
@@ -304,16 +317,16 @@ ENDPOINTS: Final = (
         ),
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{urn}", "Runs of a program, the newest first.", read=runs_of, answer=_ANSWER,
-        query=(_START, _END, _LIMIT, _CURSOR, *_POINTS),
+        "GET", "/api/v1/runs/{urn}", "Runs of a program, the newest first.", read=runs_of,
+        answer={**RUNS, **_WITHHELD_TOO}, query=(_START, _END, _LIMIT, _CURSOR, *_POINTS),
     ),
     Endpoint(
         "GET", "/api/v1/run/{urn}", "A run: its times, what was recorded with it, what it accessed.",
-        read=run_with_accesses, answer=_ANSWER, query=(_LIMIT, _CURSOR, *_POINTS),
+        read=run_with_accesses, answer={**TOUCHED, **_WITHHELD_TOO}, query=(_LIMIT, _CURSOR, *_POINTS),
     ),
     Endpoint(
-        "GET", "/api/v1/accesses/{urn}", "What a run accessed.", read=_accesses, answer=_ANSWER,
-        query=(_LIMIT, _CURSOR, *_POINTS),
+        "GET", "/api/v1/accesses/{urn}", "What a run accessed.", read=_accesses,
+        answer={**ACCESSES_PAGE, **_WITHHELD_TOO}, query=(_LIMIT, _CURSOR, *_POINTS),
     ),
 )  # fmt: skip
 """Lineage's rows."""

@@ -329,15 +329,21 @@ def _checked_inside(request: Request) -> Sequence[Need]:
     return ()
 
 
+_KEPT: Final = {"ok": bool, "omitted": [{"entity": str, "facet": str, "reason": str}]}
+_BATCH: Final = {
+    "status": str,
+    "summary": {"received": int, "successful": int, "failed": int, "retriable": int, "non_retriable": int},
+    "failed_events": [{"index": int, "reason": str, "retriable": bool}],
+}
 RECEIVING: Final = (
     Endpoint(
         "POST", "/api/v1/lineage",
         "Take in an OpenLineage event of a run, a dataset or a job. Data and jobs without facets become no entities.",
-        LINEAGE, sends=_receive, needs=_checked_inside, body=dict[str, Any], answer=dict[str, Any],
+        LINEAGE, sends=_receive, needs=_checked_inside, body=dict[str, Any], answer=_KEPT,
     ),
     Endpoint(
         "POST", "/api/v1/lineage/batch", "Take in several OpenLineage events, each by itself.", LINEAGE,
-        sends=_receive_batch, needs=_checked_inside, body=list[Any], answer=dict[str, Any],
+        sends=_receive_batch, needs=_checked_inside, body=list[Any], answer=_BATCH,
     ),
 )  # fmt: skip
 """The rows of OpenLineage."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ...schemas.endpoints import CREATE, DELETE, READ, WRITE, Answer, Endpoint, Need, Parameter, Request
 from ...schemas.errors import InputError
+from ...schemas.shapes import TEXT, WHOLE
 from ...schemas.urn import Urn
 from ...schemas.within import are_all_within
 from ...values import points_of
@@ -20,7 +21,20 @@ from .events import EVENTS, RepositoryCreated, RepositoryDeleted
 from .questions import MOST_PAGE, PAGE, Ref, check_repository
 from .reads import RepositoryReads, queries_of
 from .urns import branch_urn, commit_urn, repository_urn
-from .values import branch_json, commit_json, diff_json, list_json, repository_json, with_final
+from .values import (
+    BRANCH,
+    COMMIT,
+    DIFF,
+    LISTED,
+    LOG,
+    REPOSITORY,
+    branch_json,
+    commit_json,
+    diff_json,
+    list_json,
+    repository_json,
+    with_final,
+)
 
 if TYPE_CHECKING:
     from .answers import RepositoryInfo
@@ -28,7 +42,7 @@ if TYPE_CHECKING:
 WAIT_S: Final = 5.0
 """Seconds that a thread waits until all can be seen that the journal holds; longer ones are asked for again."""
 _AT: Final = "/api/v1/repositories"
-_ANSWER: Final = dict[str, Any]
+_TOLD: Final = {**REPOSITORY, "members": WHOLE, "default_branch": TEXT}
 _REFS: Final = ("ref", "left", "right")
 _MEMBERS: Final = ("branch", "object")
 """Kinds of what a repository has by name."""
@@ -205,27 +219,28 @@ _ONE: Final = f"{_AT}/{{r}}"
 
 ENDPOINTS: Final = (
     Endpoint(
-        "GET", _AT, "Repositories, by name.", read=repositories_of, needs=_may_list, answer=list[dict[str, Any]],
+        "GET", _AT, "Repositories, by name.", read=repositories_of, needs=_may_list, answer=[_TOLD],
         query=_LIST,
     ),
     Endpoint(
-        "GET", _ONE, "A repository.", read=repository_of, urn=named_repository, needs=may_see(), answer=_ANSWER,
-        waits_itself=True, query=_LIST[-1:],
+        "GET", _ONE, "A repository.", read=repository_of, urn=named_repository, needs=may_see(),
+        answer={**_TOLD, "final?": bool}, waits_itself=True, query=_LIST[-1:],
     ),
     Endpoint(
         "GET", f"{_ONE}/branches", "Branches of a repository, by name.", read=branches_of, urn=named_repository,
         needs=may_see(),
-        answer=list[dict[str, Any]], waits_itself=True,
+        answer=[BRANCH], waits_itself=True,
         query=(Parameter("transactions", "Also those of transactions.", bool), *_LIST),
     ),
     Endpoint(
         "GET", f"{_ONE}/log", "Commits of a ref's history, the newest first.", read=log_of, urn=named_repository,
-        needs=may_see("ref"), answer=_ANSWER, waits_itself=True, query=(Parameter("ref", f"Of {_REF}."), *_LIST),
+        needs=may_see("ref"), answer={**LOG, "commits": [{**COMMIT, "branch": TEXT}]}, waits_itself=True,
+        query=(Parameter("ref", f"Of {_REF}."), *_LIST),
     ),
     Endpoint(
         "GET", f"{_ONE}/objects", "Objects of a ref, by path.", read=objects_of, urn=named_repository,
         needs=may_see("ref"),
-        answer=_ANSWER, waits_itself=True,
+        answer=LISTED, waits_itself=True,
         query=(
             Parameter("ref", f"Of {_REF}."), _PREFIX,
             Parameter("delimiter", "Most often /: paths that have it behind the prefix come as one."), *_LIST,
@@ -233,7 +248,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         "GET", f"{_ONE}/diff", "Paths that two refs do not have alike.", read=diff_of, urn=named_repository,
-        needs=may_see("left", "right"), answer=_ANSWER, waits_itself=True,
+        needs=may_see("left", "right"), answer=DIFF, waits_itself=True,
         query=(Parameter("left", f"From {_REF}."), Parameter("right", "To another one."), _PREFIX, *_LIST),
     ),
 )  # fmt: skip

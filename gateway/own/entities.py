@@ -8,6 +8,7 @@ from ...client import Journal
 from ...rules.entity import EntityRow
 from ...schemas.endpoints import Answer, Endpoint, Parameter, Request
 from ...schemas.errors import InputError
+from ...schemas.shapes import DIFFERENCE, ENTITY, REVISION
 from ...values import moment, point
 from .rows import AS_AT, AS_OF, shown_row
 
@@ -103,11 +104,11 @@ def scope_diff(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 ENTITIES: Final = (
     Endpoint(
         "GET", "/api/v1/entities/{urn}", "An entity: its metadata in both scopes, and when it was written.",
-        row=_show, answer=dict[str, Any], query=(AS_AT, AS_OF),
+        row=_show, answer=ENTITY, query=(AS_AT, AS_OF),
     ),
     Endpoint(
         "GET", "/api/v1/history/{urn}", "The changes of an entity, oldest first; pages go back from the newest.",
-        read=history, is_whole=lambda request: not _BACK & request.query.keys(), answer=list[dict[str, Any]],
+        read=history, is_whole=lambda request: not _BACK & request.query.keys(), answer=[REVISION],
         query=(
             Parameter("limit", "Most changes of a page.", int),
             Parameter("before", "Only changes below this logical timestamp.", int),
@@ -117,7 +118,7 @@ ENTITIES: Final = (
     Endpoint(
         "GET", "/api/v1/diff/{urn}", "Two states of an entity, and how they differ.", read=diff,
         is_whole=lambda request: "to" not in request.query,
-        answer=dict[str, Any],
+        answer=DIFFERENCE,
         query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
     ),
 )  # fmt: skip

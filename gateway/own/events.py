@@ -7,11 +7,16 @@ from typing import Any, Final
 from ...client import Journal
 from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Need, Parameter, Request
 from ...schemas.errors import UnavailableError, UnknownEventError
+from ...schemas.shapes import EMITTED, EMITTED_UNIT, RECORDED, REFUSED, TRACE
 from ...tracing import Step, Trace
 from ...values import trace_json
 from .rows import may, may_name
 
 _SHELVED: Final = "shelved"
+_SENT: Final = (
+    RECORDED, {"ok": bool, "results": [(EMITTED, REFUSED)]}, {**EMITTED_UNIT, "outcome?": str},
+)  # fmt: skip
+"""Of one event, of lines, and of a unit."""
 
 
 def _why(journal: Journal, request: Request) -> Answer:
@@ -70,7 +75,7 @@ def _needs(request: Request) -> tuple[Need, ...]:
 EVENTS: Final = (
     Endpoint(
         "POST", "/api/v1/events", "Send events: one as JSON, or one a line as NDJSON.", lines=True, body=dict[str, Any],
-        answer=dict[str, Any],
+        answer=_SENT,
         query=(
             Parameter("unit", "All of them are in the journal afterwards, or none."),
             Parameter("outcome", "Wait for the verdict on each line too.", bool),
@@ -78,10 +83,10 @@ EVENTS: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/events/{event}", "Where an event is, by its id, and what became of it.", read=_why,
-        needs=_needs, answer=dict[str, Any],
+        needs=_needs, answer=TRACE,
     ),
     Endpoint(
         "GET", "/api/v1/events/{topic}/{partition}/{value}", "Where an event is, by its position.", read=_why,
-        needs=_needs, answer=dict[str, Any],
+        needs=_needs, answer=TRACE,
     ),
 )  # fmt: skip

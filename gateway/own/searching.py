@@ -9,6 +9,7 @@ from ...client import Journal
 from ...indexer.search.in_steps import bounded
 from ...indexer.search.options import SORTS, Sort
 from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.shapes import COMPLETIONS, RESULTS
 from ...values import point, results_json, then_json
 from .rows import hide
 
@@ -71,7 +72,7 @@ _SCOPE: Final = Parameter("scope", "USER or SYSTEM: which metadata may match.")
 SEARCHING: Final = (
     Endpoint(
         "GET", "/api/v1/search", "Entities that match a query, best first.", read=_search, needs=_needs,
-        answer=dict[str, Any], waits_itself=True,
+        answer=RESULTS, waits_itself=True,
         query=(
             Parameter("query", "Words, `key:value`, `tags:x`, `AND`, `OR`, `NOT`."),
             Parameter("namespace", "Only entities of this namespace."), Parameter("kind", "Only of these kinds."),
@@ -84,10 +85,10 @@ SEARCHING: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/suggest/names", "Names that begin with a text.", read=_names, needs=_needs,
-        answer=list[dict[str, Any]], query=(_PREFIX, _LIMIT, _AFTER), waits_itself=True,
+        answer=COMPLETIONS, query=(_PREFIX, _LIMIT, _AFTER), waits_itself=True,
     ),
     Endpoint(
         "GET", "/api/v1/suggest/keys", "Keys of metadata that begin with a text.", read=_keys, needs=_needs,
-        answer=list[dict[str, Any]], query=(_PREFIX, _LIMIT, _SCOPE, _AFTER), waits_itself=True,
+        answer=COMPLETIONS, query=(_PREFIX, _LIMIT, _SCOPE, _AFTER), waits_itself=True,
     ),
 )  # fmt: skip

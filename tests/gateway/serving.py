@@ -29,6 +29,7 @@ from metajournal.schemas.settings import (
     Settings,
 )
 from tests.consumers.stream import BrokerStream
+from tests.gateway.shapes import check_answer
 from tests.services import Services
 from tests.wait import eventually
 
@@ -108,9 +109,11 @@ class Asked:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
             connection.request(method, path, data, sent)
             answer = connection.getresponse()
-            return Got(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read())
+            got = Got(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read())
         finally:
             connection.close()
+        check_answer(method, path, got.status, got.body)
+        return got
 
     def get(self, path: str, **more: Any) -> Got:
         return self.ask("GET", path, **more)

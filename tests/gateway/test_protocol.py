@@ -483,6 +483,26 @@ def test_the_description_needs_no_key_and_lists_every_address(server: Served) ->
     }  # fmt: skip
 
 
+def test_the_description_says_what_bodies_and_answers_look_like(server: Served) -> None:
+    described = server.get("/openapi.json", key=None).json
+    schemas = described["components"]["schemas"]
+    entity = described["paths"]["/api/v1/entities/{urn}"]
+    shown = entity["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert shown == {"$ref": "#/components/schemas/Entity"}
+    assert schemas["Entity"]["properties"]["user"] == {"$ref": "#/components/schemas/Metadata"}
+    assert {"urn", "deleted", "system"} <= {*schemas["Entity"]["required"]}
+    assert entity["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/Registration")
+    bare: list[str] = []
+    for path, methods in described["paths"].items():
+        for method, row in methods.items():
+            for status, answer in row["responses"].items():
+                for content in answer["content"].values() if status < "300" else ():
+                    schema = content["schema"]
+                    if schema.get("type") == "object" and not {"properties", "additionalProperties"} & {*schema}:
+                        bare.append(f"{method} {path}")
+    assert bare == ["get /openapi.json"]
+
+
 def test_a_head_that_stops_is_ended(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEAD_S", 0.5)
     assert raw(server, b"GET /openapi.json HTTP/1.1\r\nHost: loc").startswith(b"HTTP/1.1 408")
