@@ -10,7 +10,7 @@ A grant allows the actions of its role on what its pattern names; grants only ad
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count
 from typing import Final
 
@@ -32,11 +32,11 @@ READ_PIPELINE: Final = "ReadPipeline"
 READ_ACCESS: Final = "ReadAccess"
 WRITE_ACCESS: Final = "WriteAccess"
 _VERBS: Final = frozenset({READ, WRITE, DELETE, CREATE})
+_KEPT: Final = 256
+"""Actions on kinds, of one who may ask, whose patterns are kept."""
 _EVERY: Final = parse_pattern("*")
 _OF_THE_JOURNAL: Final = (Actions("System", (WRITE,)), Actions("Pipeline", (READ,)))
 """Classes of no domain: annotations of scope SYSTEM, and what the pipeline shows."""
-_UNDECLARED: Final = "undeclared"
-"""A kind that no domain declares."""
 _OF_ENTITIES: Final = ("Entity", "File", "Table")
 
 _ADMIN, _DEVELOPER, _ANALYST, _EMITTER = CONSTANT_ROLES
@@ -116,8 +116,7 @@ class Rights:
         self.grants = tuple(sorted(set(grants)))
         self._roles = roles
         self._within: dict[str, tuple[Within, ...]] = {}
-        self._everywhere: dict[str, bool] = {}
-        self._patterns: dict[tuple[str, str], tuple[Pattern, ...]] = {}
+        self._patterns = lru_cache(_KEPT)(self._patterns_of)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rights) and self._allowed == other._allowed
@@ -134,21 +133,7 @@ class Rights:
         Args:
             action: a verb (`Read`, `Write`, `Delete`, `Create`), or a whole name (`WriteSystem`).
         """
-        kind = urn.kind
-        patterns = self._patterns.get((action, kind))
-        if patterns is None:
-            patterns = self._patterns_of(action, kind)
-        return any(_matches(pattern, urn) for pattern in patterns)
-
-    def _patterns_of(self, action: str, kind: str) -> tuple[Pattern, ...]:
-        """The patterns of those that allow an action which may take in entities of a kind; kept for known kinds, since
-        there is no end of others."""
-        whole = action_on(action, kind)
-        own = () if whole is None else self._parsed.get(whole, ())
-        patterns = tuple(one for one in own if one.kind in (None, kind))
-        if kind in KINDS:
-            self._patterns[action, kind] = patterns
-        return patterns
+        return any(_matches(pattern, urn) for pattern in self._patterns(action, urn.kind))
 
     def whole(self, action: str, urn: Urn) -> str:
         """An action by the name that roles have, as it is told: a verb with the class of the entity's kind."""
@@ -162,10 +147,8 @@ class Rights:
 
     def everywhere(self, action: str) -> bool:
         """Whether an action is allowed on every entity that it is possible on. Args as of `may`."""
-        if action not in self._everywhere:
-            wholes = {found for kind in (*KINDS, _UNDECLARED) if (found := action_on(action, kind))}
-            self._everywhere[action] = all(self._covers(whole, _EVERY) for whole in wholes)
-        return self._everywhere[action]
+        wholes = {whole for kind in KINDS if (whole := action_on(action, kind))}
+        return all(self._covers(whole, _EVERY) for whole in wholes)
 
     def within(self, action: str) -> tuple[Within, ...]:
         """The entities that an action is allowed on, as conditions of which one must be true; none: no entity.
@@ -188,6 +171,11 @@ class Rights:
     def covers(self, other: Rights) -> bool:
         """Whether everything that others' rights allow is allowed by these: who gives rights must have them."""
         return all(self._covers(action, pattern) for action, patterns in other._parsed.items() for pattern in patterns)
+
+    def _patterns_of(self, action: str, kind: str) -> tuple[Pattern, ...]:
+        """The patterns of grants that allow an action, of those that may take in entities of a kind."""
+        whole = action_on(action, kind)
+        return tuple(one for one in self._parsed.get(whole or "", ()) if one.kind in (None, kind))
 
     def _covers(self, action: str, pattern: Pattern) -> bool:
         own = self._parsed.get(action, ())
