@@ -122,7 +122,7 @@ def test_within_is_what_may_be_done_to_each(grants: list[tuple[str, str]], actio
 
 
 @given(GRANTS, st.sampled_from(["Read", "Write", "Delete", *ALL.split()]))
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_everywhere_is_where_everything_it_is_possible_on_is_allowed(
     grants: list[tuple[str, str]], action: str
 ) -> None:
