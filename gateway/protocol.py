@@ -11,9 +11,11 @@ import asyncio
 import fcntl
 import sys
 import termios
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .gathering import GatheringTransport
@@ -27,6 +29,11 @@ STALLED_S: Final = 30.0
 _NOT_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 30\r\n"
     b"content-type: text/plain; charset=utf-8\r\n\r\nInvalid HTTP request received."
+)
+_NOT_TAKEN_OVER: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 85\r\n"
+    b"content-type: text/plain; charset=utf-8\r\n\r\n"
+    b"No tunnel, and no body of a request that asks for an upgrade, is taken: omit Upgrade."
 )
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LARGE: Final = (
@@ -59,9 +66,23 @@ class DeadlinedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
         else:
             self._beside_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._read(data)
         if (self._head_bytes if self._in_head else self._beside_bytes) > HEAD_BYTES:
             self._give_up(_TOO_LARGE)
+
+    def _read(self, data: bytes) -> None:
+        """Have the parser read; at a request that asks for another protocol it stops, and goes on (RFC 9110, 7.8)."""
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as stop:
+                data = data[stop.args[0] :]
+            except httptools.HttpParserError:
+                self.logger.warning("Invalid HTTP request received.")
+                self.send_400_response("")
+                return
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head; one behind the body must not pass for it."""
@@ -74,13 +95,23 @@ class DeadlinedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
-        self._in_head = False
-        self._end_deadline()
+        """The head is whole. Raises: HttpParserError: its target is none, or the parser would not read its body."""
+        if self.parser.should_upgrade() and self._hides_a_body():
+            self._give_up(_NOT_TAKEN_OVER)
+            raise httptools.HttpParserError("not taken over")
         self.scope["extensions"] = cast(Any, {ABORT: self.transport.abort})
         super().on_headers_complete()
-        if self.cycle is not None:
-            self._cycles.append(self.cycle)
+        self._in_head = False
+        self._end_deadline()
+        if self.scope["http_version"] < "1.1":
+            self.cycle.send = _without_chunks(self.cycle)  # type: ignore[method-assign, assignment]
+        self._cycles.append(self.cycle)
+
+    def _hides_a_body(self) -> bool:
+        """Whether what stands behind a head that asks for another protocol may be no request."""
+        fields = dict(self.headers)
+        is_long = bool(fields.get(b"content-length", b"").strip(b"0")) or b"transfer-encoding" in fields
+        return is_long or self.parser.get_method() == b"CONNECT"
 
     def on_message_complete(self) -> None:
         """What comes next is another head; uvicorn's own deadline closes a connection on which none begins."""
@@ -174,3 +205,20 @@ class DeadlinedProtocol(HttpToolsProtocol):
         for cycle in self._cycles:
             cycle.disconnected = True
             cycle.message_event.set()
+
+
+def _without_chunks(cycle: Any) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """How an answer to HTTP/1.0 is sent: one whose length is not known ends with its connection (RFC 9112, 6.1)."""
+    send, ends_with_connection = cycle.send, False
+
+    async def sent(message: Any) -> None:
+        nonlocal ends_with_connection
+        if message["type"] == "http.response.start":
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            if ends_with_connection := b"content-length" not in names:
+                cycle.chunked_encoding = cycle.keep_alive = False
+        elif ends_with_connection:
+            cycle.expected_content_length = len(message.get("body", b""))
+        await send(message)
+
+    return sent

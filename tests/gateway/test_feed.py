@@ -317,6 +317,23 @@ def connected(address: str) -> socket.socket:
     return socket.create_connection((host, int(port)), 60)
 
 
+def test_a_feed_of_http_1_0_has_no_chunks_and_lasts_until_it_is_closed(server: Served) -> None:
+    """HTTP/1.0 has none (RFC 9112, 6.1), so their sizes would stand between the events."""
+    with connected(server.address) as connection:
+        ask = f"GET /api/v1/changes HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n\r\n"
+        connection.sendall(ask.encode())
+        answer = connection.makefile("rb")
+        head = list(iter(answer.readline, b"\r\n"))
+        assert head[0].startswith(b"HTTP/1.1 200 ")
+        assert not any(line.lower().startswith((b"transfer-encoding", b"content-length")) for line in head)
+        assert b"connection: close\r\n" in head
+        publish(server, ["old"], 2)
+        lines: list[bytes] = []
+        while sum(line.startswith(b"data:") for line in lines) < 2:
+            lines.append(answer.readline())
+    assert all(line == b"\n" or line.partition(b":")[0] in (b"", b"id", b"event", b"data", b"retry") for line in lines)
+
+
 @contextmanager
 def key_of(server: Served, name: str, *grants: tuple[str, str]) -> Iterator[str]:
     """A key of a principal of its own."""

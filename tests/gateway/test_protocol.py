@@ -666,6 +666,52 @@ def test_a_body_in_broken_chunks_is_refused_and_nothing_behind_it_is_read(
     assert is_nothing_done(server)
 
 
+ASKS_FOR_MORE = ("Connection: Upgrade", "Upgrade: h2c")
+
+
+def test_a_request_behind_one_that_asks_for_another_protocol_is_answered(server: Served) -> None:
+    """The offer is passed over (RFC 9110, 7.8), in one piece as in two."""
+    first = kept_open("/api/v1/entities/dataset:p/upgraded", *ASKS_FOR_MORE)
+    assert statuses(raw(server, first + first + registering("dataset:p/behind-upgraded"))) == [201, 200, 201]
+    with connected(server) as connection:
+        connection.sendall(first)
+        assert answer_on(connection).status == 200
+        connection.sendall(registering("dataset:p/behind-upgraded"))
+        assert statuses(rest_of(connection)) == [200]
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        ((*ASKS_FOR_MORE, "Content-Length: {0}"), b""),
+        ((*ASKS_FOR_MORE, "Transfer-Encoding: chunked"), b""),
+        (("Transfer-Encoding: chunked", *ASKS_FOR_MORE), b"2\r\n{}\r\n0\r\n\r\n"),
+    ],
+)
+def test_a_body_of_a_request_that_asks_for_another_protocol_is_no_request(
+    server: Served, fields: tuple[str, ...], body: bytes
+) -> None:
+    """The parser would leave it out: it is refused, and nothing behind its head is read."""
+    hidden = registering(HIDDEN)
+    head = kept_open(OUTER, *(field.format(len(hidden)) for field in fields))
+    answer = raw(server, head + body + hidden)
+    assert statuses(answer) == [400]
+    assert b"omit Upgrade" in answer
+    assert is_nothing_done(server)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["CONNECT host:1", "CONNECT /openapi.json", "GET http://[::1", "GET http://localhost", "GET http://x:y/", "GET x"],
+)
+def test_a_target_that_is_none_is_refused_and_nothing_behind_it_is_read(server: Served, line: str) -> None:
+    head = f"{line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\n\r\n".encode()
+    answer = raw(server, head + registering(HIDDEN))
+    assert statuses(answer) == [400]
+    assert b"connection: close" in answer
+    assert is_nothing_done(server)
+
+
 @pytest.mark.parametrize("size", [b"ffffffffffffffff", b"fffffffffffffff", b"7fffffff"])
 def test_all_that_comes_in_a_huge_chunk_is_body(server: Served, monkeypatch: pytest.MonkeyPatch, size: bytes) -> None:
     """A size may be large; what does not come in time ends the connection."""
