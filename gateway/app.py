@@ -271,7 +271,8 @@ class Gateway:
         self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, exchange: _Exchange
     ) -> Answer:
         """The answer to events, one a line or one alone."""
-        is_unit = "unit" in asked.query
+        named = asked.query.get("unit") == ""
+        is_unit = named or asked.choice("unit", ("true", "false"), "false") == "true"
         check = partial(self._check_line, exchange, body is not None and body.is_lines and not is_unit)
         if (is_unit or (body is not None and body.is_lines)) and wish.is_of_one:
             raise InputError(

@@ -143,6 +143,13 @@ def at_least_of(headers: Mapping[str, str]) -> tuple[Position, ...]:
     return tuple(positions(text)) if text else ()
 
 
+def is_another(if_match: str | None, etag: str | None, *, weak: bool) -> bool:
+    """Whether a GET's caller asks for a state that is not the answer's; a weak tag is equal to none."""
+    if if_match is None or etag is None or if_match.strip() == "*":
+        return False
+    return weak or ("", etag) not in _ETAG.findall(if_match)
+
+
 def is_unmodified(if_none_match: str | None, etag: str | None) -> bool:
     """Whether a GET's caller has the answer's state already; tags are compared without their weakness."""
     if if_none_match is None or etag is None:

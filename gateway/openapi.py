@@ -44,6 +44,7 @@ _HEADERS_OF_WRITES: Final = {
 _HEADERS_OF_MAKING: Final = {"If-None-Match": "`*`: nothing may be there yet."}
 _HEADERS_OF_FEEDS: Final = {"Last-Event-ID": "The id of the last event that was received: the feed resumes behind it."}
 _HEADERS_OF_READS: Final = {
+    "If-Match": "An ETag; 412 where the answer has another one.",
     "If-None-Match": "An ETag; 304 where the answer still has it.",
     "Metajournal-At-Least": "Positions, separated by commas, that the answer must include.",
 }
@@ -95,8 +96,8 @@ def statuses(endpoint: Endpoint) -> tuple[int, ...]:
         return (200, *(status for status in _WRITES if status not in _NEVER_SENDING))
     if endpoint.feed is not None:
         return (200, *_READS)
-    body = (408, 412, 413, 415, 422) if endpoint.body is not None else ()
-    return (200, 304, *_READS, 409, 410, *body)
+    body = (408, 413, 415, 422) if endpoint.body is not None else ()
+    return (200, 304, *_READS, 409, 410, 412, *body)
 
 
 def _operation(row: Endpoint, body: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:

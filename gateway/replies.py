@@ -11,7 +11,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from ..schemas.endpoints import Answer
-from .conditions import is_unmodified
+from .conditions import is_another, is_unmodified
 from .problems import HttpError, Problem
 
 JSON: Final = "application/json"
@@ -22,15 +22,23 @@ _encode: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number").enc
 
 
 def reply_of(request: HttpRequest, answer: Answer) -> Response:
-    """An answer to a read or a write; 304 where its caller has it already."""
+    """An answer to a read or a write; 304 where its caller has it already.
+
+    Raises: HttpError: 412: its caller asks for another state (RFC 9110, 13.1.1).
+    """
     headers = {**SAFE, **answer.headers}
     if answer.etag is not None:
         headers["ETag"] = f'{"W/" if answer.weak else ""}"{answer.etag}"'
         headers["Cache-Control"] = "no-cache"
     if answer.next is not None:
         headers["Link"] = f'<{_next(request, answer.next)}>; rel="next"'
-    is_read = request.method in ("GET", "HEAD") and not answer.by_rights
-    if is_read and is_unmodified(request.headers.get("if-none-match"), answer.etag):
+    is_read = request.method in ("GET", "HEAD")
+    if is_read and is_another(request.headers.get("if-match"), answer.etag, weak=answer.weak):
+        raise HttpError(
+            412, "If-Match names another state than this one.", code="stale-entity",
+            hint="Ask without If-Match: the answer has its ETag.",
+        )  # fmt: skip
+    if is_read and not answer.by_rights and is_unmodified(request.headers.get("if-none-match"), answer.etag):
         return Response(status_code=304, headers=headers)
     if answer.value is None:
         return Response(status_code=answer.status, headers=headers)

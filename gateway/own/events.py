@@ -77,7 +77,7 @@ EVENTS: Final = (
         "POST", "/api/v1/events", "Send events: one as JSON, or one a line as NDJSON.", lines=True, body=dict[str, Any],
         answer=_SENT,
         query=(
-            Parameter("unit", "All of them are in the journal afterwards, or none."),
+            Parameter("unit", "All of them are in the journal afterwards, or none.", bool),
             Parameter("outcome", "Wait for the verdict on each line too.", bool),
         ),
     ),

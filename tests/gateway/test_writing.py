@@ -128,6 +128,19 @@ def test_history_and_differences_never_say_that_there_is_none_of_what_was_answer
         assert code(server.get(f"/api/v1/{path}/{dataset('writing', 'of-nobody')}")) == (404, "unknown-entity")
 
 
+def test_a_state_that_is_asked_for_is_the_answer_or_there_is_none(server: Served) -> None:
+    """If-Match of a GET; a weak tag is equal to none (RFC 9110, 13.1.1)."""
+    seen = server.post(entity("matched")).headers["etag"]
+    for path in (entity("matched"), tags("matched")):
+        for wanted in (seen, f'"1", {seen}', "*"):
+            assert server.get(path, If_Match=wanted).status == 200
+        for wanted in ('"1"', f"W/{seen}", "x"):
+            assert code(server.get(path, If_Match=wanted)) == (412, "stale-entity")
+            assert server.ask("HEAD", path, If_Match=wanted).status == 412
+    assert server.get(entity("matched"), If_Match=seen, If_None_Match=seen).status == 304
+    assert server.get(entity("matched"), If_Match='"1"', If_None_Match=seen).status == 412
+
+
 def test_an_edit_on_what_one_has_seen_counts_and_a_later_one_does_not(server: Served) -> None:
     seen = server.post(entity("edited")).headers["etag"]
     assert server.post(tags("edited"), ["a"], If_Match=seen).status == 200
@@ -506,6 +519,23 @@ def test_a_unit_is_there_or_not(server: Served) -> None:
     refused = server.post(f"{EVENTS}?unit", unit("u3", "a/b/c"), Content_Type="application/x-ndjson")
     assert refused.status == 400
     assert server.get(entity("u3")).status == 404
+
+
+def test_whether_it_is_a_unit_is_true_or_false(server: Served) -> None:
+    lines = b"\n".join(
+        json.dumps({"type": "EntityRegistered", "entity": f"dataset:writing/{name}"}).encode()
+        for name in ("u4", "a/b/c")
+    )
+
+    def asked(value: str) -> Got:
+        return server.post(f"{EVENTS}?unit={value}", lines, Content_Type="application/x-ndjson")
+
+    for value in ("1", "no", "TRUE"):
+        assert (asked(value).status, asked(value).json["code"]) == (400, "bad-input")
+    assert asked("true").status == 400
+    assert server.get(entity("u4")).status == 404
+    assert [one["ok"] for one in asked("false").json["results"]] == [True, False]
+    assert server.get(entity("u4")).status == 200
 
 
 def test_a_unit_that_is_committed_is_not_answered_as_one_to_send_again(
