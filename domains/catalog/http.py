@@ -42,6 +42,8 @@ TYPES: Final[Mapping[str, str]] = {
 _TARGETS: Final = ("app", "program", "dataset", "stream")
 _PROGRAM: Final = "latest_write_program"
 """A computed property that names another entity."""
+_WRITTEN: Final = "latest_write_time"
+"""When that wrote."""
 _PAGE: Final = 1_000
 _POINTS: Final[Mapping[str, Callable[[str], Any]]] = {"as_at": point, "as_of": moment}
 
@@ -145,14 +147,17 @@ def _metadata(row: EntityRow, request: Request, journal: Any) -> Answer:
 
 
 def _system(journal: _Searching, request: Request) -> Answer:
-    """Properties of scope SYSTEM, with the latest write; that comes without an event about the entity itself."""
+    """Properties of scope SYSTEM, with the latest write, which comes without an event about the entity itself.
+
+    Who may not read the program that wrote is told neither its name nor when it did.
+    """
     found = journal.metadata(
         request.entity, "SYSTEM", tenant=request.tenant, at_least=request.at_least or None,
         **{name: read(request.query[name]) for name, read in _POINTS.items() if name in request.query},
     )  # fmt: skip
     named = {key: found.properties[key] for key in sorted(found.properties)}
     if _PROGRAM in named and not request.may(READ, Urn.parse(named[_PROGRAM])):
-        del named[_PROGRAM]
+        del named[_PROGRAM], named[_WRITTEN]  # when it wrote is told of it, too
     return Answer(named, etag=digest(canonical_json(named)).hex(), weak=True)
 
 
