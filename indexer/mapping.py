@@ -127,6 +127,12 @@ def concrete_name(alias: str, number: int = 1) -> str:
     return f"{alias}-{number:06d}"
 
 
+def is_concrete(name: str, alias: str) -> bool:
+    """Whether a name is that of an index behind an alias, now or once."""
+    number = name.removeprefix(f"{alias}-")
+    return number != name and number.isascii() and number.isdecimal()
+
+
 def own_alias(name: str) -> str:
     """The alias that belongs to one concrete index for ever, and that only its indexer uses.
 

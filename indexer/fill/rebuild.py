@@ -30,7 +30,7 @@ from ...schemas.errors import KafkaUnavailableError, OperatorError
 from ...schemas.positions import behind
 from ...schemas.settings import Settings
 from ..connection import make_client
-from ..mapping import REBUILD_ID, concrete_name, index_body, mapping_digest, own_alias
+from ..mapping import REBUILD_ID, concrete_name, index_body, is_concrete, mapping_digest, own_alias
 from ..shown import Shown, read_shown, write_shown
 from ..waiting import Deadline
 from .bulk import BulkWriter
@@ -174,9 +174,9 @@ class _Rebuild:
     def _begin(self, live: str | None, lake: LakeStates) -> tuple[Lease, str, bool]:
         """A lease on an unfinished index that can be continued, or else on a new one."""
         indices = sorted(self._client.indices.get(index=f"{self._alias}-*", features="mappings").body.items())
-        numbers = [int(name.removeprefix(f"{self._alias}-")) for name, _ in indices if self._is_numbered(name)]
+        numbers = [int(name.removeprefix(f"{self._alias}-")) for name, _ in indices if is_concrete(name, self._alias)]
         for name, index in indices:
-            if not self._is_numbered(name) or (name != live and not _is_rebuild(index)):
+            if not is_concrete(name, self._alias) or (name != live and not _is_rebuild(index)):
                 continue
             begun = read_begun(self._client, name)
             if begun is None:
@@ -194,9 +194,6 @@ class _Rebuild:
             self._throw_away(name)
         name = concrete_name(self._alias, max(numbers, default=0) + 1)
         return self._new(name), name, False
-
-    def _is_numbered(self, name: str) -> bool:
-        return name.removeprefix(f"{self._alias}-").isdecimal() and name != self._alias
 
     def _throw_away(self, name: str) -> None:
         self._client.options(ignore_status=404).indices.delete(index=name)

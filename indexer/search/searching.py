@@ -24,6 +24,7 @@ from ...schemas.urn import Urn
 from ...schemas.within import Within
 from ..connection import cause_of, is_away, is_failed_search, make_client, reason_of
 from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
+from ..mapping import is_concrete
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
 from .brought import BroughtWords
 from .cursors import Cursor
@@ -265,6 +266,8 @@ class Search:
 
     def _parsed(self, text: str, options: SearchOptions) -> Cursor:
         cursor = Cursor.parse(self.cursors.whole(text), options)
+        if not is_concrete(cursor.index, self._index):
+            raise InvalidCursorError("The cursor belongs to another index.")
         try:
             self._partitions.refuse_foreign(cursor.vector)
         except InvalidPositionError as error:

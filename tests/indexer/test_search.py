@@ -27,7 +27,7 @@ from metajournal.indexer.errors import (
     InvalidQueryError,
     MappingMismatchError,
 )
-from metajournal.indexer.mapping import ensure_index, index_body
+from metajournal.indexer.mapping import concrete_name, ensure_index, index_body
 from metajournal.indexer.search.described import Described
 from metajournal.indexer.search.edits import edits_of
 from metajournal.indexer.search.explain import matched, near
@@ -820,6 +820,10 @@ def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
         [view, index, after, {"nojournal": {"0": 5}}, digest],
         [view, "*", after, vector, digest],
         [view, 5, after, vector, digest],
+        *(
+            [view, other, after, vector, digest]
+            for other in (index.rpartition("-")[0], f"{index}-000001", "other-000001")
+        ),
         ["nonsense", index, after, vector, digest],
         ["x" * 100_000, index, after, vector, digest],
         [view + "\n", index, after, vector, digest],
@@ -846,11 +850,14 @@ def test_a_search_whose_index_is_rebuilt_and_deleted_goes_on_behind_its_last_hit
         whole = [hit.urn for hit in search.search("word", limit=100, sort=sort).hits]
         page = search.search("word", limit=10, sort=sort)
         first = [hit.urn for hit in page.hits]
-        load(replaced := replace(settings, elasticsearch=replace(settings.elasticsearch, index=f"{alias}x")), states)
+        replaced = replace(settings, elasticsearch=replace(settings.elasticsearch, index=f"{alias}x"))
+        rebuilt = concrete_name(alias, 2)
+        client.indices.create(index=rebuilt, aliases={f"{alias}x": {"is_write_index": True}}, **index_body())
+        load(replaced, states)
         client.indices.update_aliases(
             actions=[
                 {"remove_index": {"index": f"{alias}-000001"}},
-                {"add": {"index": f"{replaced.elasticsearch.index}-000001", "alias": alias}},
+                {"add": {"index": rebuilt, "alias": alias}},
             ]
         )
         with pytest.raises(NotYetVisibleError):  # never an older state than the first page showed
@@ -897,7 +904,7 @@ def test_a_server_that_fails_is_neither_a_wrong_cursor_nor_a_wrong_query(catalog
     message = r"fails to answer \(500 failed\): its disk is gone"
     with (
         failing() as url,
-        Search(Settings(elasticsearch=ElasticsearchSettings(url=url))) as search,
+        Search(Settings(elasticsearch=replace(catalog._settings.elasticsearch, url=url))) as search,
         pytest.raises(OperatorError, match=message) as caught,
     ):
         search.search("*", limit=5, cursor=cursor)
