@@ -36,7 +36,7 @@ from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
 from .assets import Assets
-from .bodies import BODY_BYTES, Held, read_body
+from .bodies import BODY_BYTES, Held, aside, read_body
 from .conditions import Wish
 from .feed.feeds import Feeds
 from .feed.reader import Reader
@@ -390,7 +390,9 @@ class Site:
         body = await read_body(
             request.headers, request.stream(), held=held, most_bytes=most_bytes, deadline_s=_BODY_S, lines=False
         )
-        return {} if body is None else query_values(body.text.encode())
+        if body is None:
+            return {}
+        return await aside(lambda: query_values(body.text.encode()), len(body.text))
 
     # Answers
 

@@ -9,10 +9,10 @@ A grant allows the actions of its role on what its pattern names; grants only ad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...schemas.domain import Actions, Domain, Kind
 from ...schemas.kinds import KINDS, domain_of_kind, kind_of
@@ -142,13 +142,14 @@ class Rights:
     def anywhere(self, action: str) -> bool:
         """Whether an action, by its whole name, is allowed on anything: for what is of no entity, the pipeline."""
         if action in _across():  # who may give it on nothing at all must not give it
-            return any(_takes_in_something(action, pattern) for pattern in self._parsed.get(action, ()))
+            nothing = _Taken(action, ())
+            return any(not nothing.takes_in(pattern) for pattern in self._parsed.get(action, ()))
         return action in self._allowed
 
     def everywhere(self, action: str) -> bool:
         """Whether an action is allowed on every entity that it is possible on. Args as of `may`."""
         wholes = {whole for kind in KINDS if (whole := action_on(action, kind))}
-        return all(self._covers(whole, _EVERY) for whole in wholes)
+        return all(_Taken(whole, self._parsed.get(whole, ())).takes_in(_EVERY) for whole in wholes)
 
     def within(self, action: str) -> tuple[Within, ...]:
         """The entities that an action is allowed on, as conditions of which one must be true; none: no entity.
@@ -170,31 +171,34 @@ class Rights:
 
     def covers(self, other: Rights) -> bool:
         """Whether everything that others' rights allow is allowed by these: who gives rights must have them."""
-        return all(self._covers(action, pattern) for action, patterns in other._parsed.items() for pattern in patterns)
+        return all(
+            all(map(_Taken(action, self._parsed.get(action, ())).takes_in, patterns))
+            for action, patterns in other._parsed.items()
+        )
 
     def _patterns_of(self, action: str, kind: str) -> tuple[Pattern, ...]:
         """The patterns of grants that allow an action, of those that may take in entities of a kind."""
         whole = action_on(action, kind)
         return tuple(one for one in self._parsed.get(whole or "", ()) if one.kind in (None, kind))
 
-    def _covers(self, action: str, pattern: Pattern) -> bool:
-        own = self._parsed.get(action, ())
-        return all(_is_covered(kind, pattern, own) for kind in _kinds_with(action, pattern, own))
-
     @cached_property
     def _allowed(self) -> dict[str, tuple[str, ...]]:
         """The patterns of each known action, both in order."""
         known = known_actions()
         allowed: dict[str, set[str]] = {}
+        of_role: dict[str, frozenset[str]] = {}
         for role, pattern in self.grants:
             if pattern_fault(pattern) is None:
-                for action in actions_of_role(role, self._roles) & known:
+                if role not in of_role:
+                    of_role[role] = actions_of_role(role, self._roles) & known
+                for action in of_role[role]:
                     allowed.setdefault(action, set()).add(pattern)
         return {action: tuple(sorted(patterns)) for action, patterns in sorted(allowed.items())}
 
     @cached_property
     def _parsed(self) -> dict[str, tuple[Pattern, ...]]:
-        return {action: tuple(map(parse_pattern, patterns)) for action, patterns in self._allowed.items()}
+        parsed = {one: parse_pattern(one) for one in {one for every in self._allowed.values() for one in every}}
+        return {action: tuple(parsed[one] for one in patterns) for action, patterns in self._allowed.items()}
 
 
 def _within(kinds: frozenset[str] | None, others: frozenset[str], patterns: Iterable[Pattern]) -> Within:
@@ -219,8 +223,6 @@ def _within(kinds: frozenset[str] | None, others: frozenset[str], patterns: Iter
 def _matches(pattern: Pattern, urn: Urn) -> bool:
     if pattern.kind is None:
         return not pattern.parts or (has_namespace(urn.kind) and urn.path.startswith(f"{pattern.parts[0]}/"))
-    if pattern.kind != urn.kind:
-        return False
     path = "/".join(pattern.parts)
     if pattern.whole:
         return urn.path == path
@@ -252,45 +254,85 @@ def class_of_undeclared() -> Actions:
 # have, so such patterns must take in everything below; a part that must be one of some words is looked at word by word.
 
 
-def _kinds_with(action: str, pattern: Pattern, own: Iterable[Pattern]) -> Iterator[str]:
-    """The kinds of a pattern that an action is possible on. Of undeclared ones all that no pattern names are alike, so
-    one of them stands for all, those that a pattern names included: it is the hardest of them to cover."""
-    if pattern.kind is not None:
-        kinds = [pattern.kind]
-    else:
-        named = {one.kind for one in own} | {*KINDS}
-        kinds = [*KINDS, next(name for number in count() if (name := f"any-{number}") not in named)]
-    for kind in kinds:
-        if action_on(action, kind) == action and (pattern.kind or not pattern.parts or has_namespace(kind)):
-            yield kind
+class _Taken:
+    """What some patterns take in of that on which an action is possible.
+
+    Args:
+        action: by its whole name.
+        patterns: of those who may do it.
+    """
+
+    def __init__(self, action: str, patterns: Sequence[Pattern]) -> None:
+        self._action = action
+        self._patterns = patterns
+        self._possible: dict[str, bool] = {}
+        self._by_kind: dict[str, _Paths] = {}
+
+    def takes_in(self, pattern: Pattern) -> bool:
+        """Whether they take in every entity that another pattern does."""
+        return all(self._takes_in(kind, pattern) for kind in self._kinds(pattern))
+
+    def _kinds(self, pattern: Pattern) -> Iterator[str]:
+        """The kinds of a pattern that the action is possible on. Of undeclared ones all that no pattern names are
+        alike, so one of them stands for all, those that a pattern names included: it is the hardest of them to cover.
+        """
+        kinds = self._every if pattern.kind is None else (pattern.kind,)
+        for kind in kinds:
+            if self._is_possible(kind) and (pattern.kind or not pattern.parts or has_namespace(kind)):
+                yield kind
+
+    @cached_property
+    def _every(self) -> tuple[str, ...]:
+        named = {one.kind for one in self._patterns} | {*KINDS}
+        return (*KINDS, next(name for number in count() if (name := f"any-{number}") not in named))
+
+    def _is_possible(self, kind: str) -> bool:
+        if kind not in self._possible:
+            self._possible[kind] = action_on(self._action, kind) == self._action
+        return self._possible[kind]
+
+    def _takes_in(self, kind: str, pattern: Pattern) -> bool:
+        """The same of entities of a kind."""
+        if kind not in self._by_kind:
+            self._by_kind[kind] = _paths_of(kind, self._patterns)
+        if pattern.whole:
+            return _is_entity_covered(kind_of(kind), pattern.parts, self._by_kind[kind])
+        return _is_region_covered(kind_of(kind), pattern.parts, self._by_kind[kind])
 
 
-def _takes_in_something(action: str, pattern: Pattern) -> bool:
-    """Whether there can be an entity that a pattern takes in and an action is possible on."""
-    return any(not _is_covered(kind, pattern, ()) for kind in _kinds_with(action, pattern, ()))
+class _Paths(NamedTuple):
+    """Paths of entities, and the beginnings of paths below which all are meant: looked up, since both may be many."""
+
+    entities: frozenset[tuple[str, ...]]
+    regions: frozenset[tuple[str, ...]]
 
 
-def _is_covered(kind: str, pattern: Pattern, own: Iterable[Pattern]) -> bool:
-    """Whether every entity of a kind that a pattern takes in is taken in by one of some patterns."""
-    relevant = [one for one in own if one.kind == kind or (one.kind is None and (not one.parts or has_namespace(kind)))]
-    if pattern.whole:
-        return _is_entity_covered(kind_of(kind), pattern.parts, relevant)
-    return _is_region_covered(kind_of(kind), pattern.parts, relevant)
+def _paths_of(kind: str, patterns: Iterable[Pattern]) -> _Paths:
+    """What patterns say of a kind."""
+    meant = [one for one in patterns if one.kind == kind or (one.kind is None and _is_of(kind, one))]
+    return _Paths(
+        frozenset(one.parts for one in meant if one.whole), frozenset(one.parts for one in meant if not one.whole)
+    )
 
 
-def _is_entity_covered(kind: Kind, parts: tuple[str, ...], own: list[Pattern]) -> bool:
-    """The same of one entity; one that cannot be needs no pattern."""
+def _is_of(kind: str, pattern: Pattern) -> bool:
+    """Whether a pattern of every kind takes in entities of this one."""
+    return not pattern.parts or has_namespace(kind)
+
+
+def _is_entity_covered(kind: Kind, parts: tuple[str, ...], own: _Paths) -> bool:
+    """Whether one entity is taken in; one that cannot be needs no pattern."""
     if not kind.min_parts <= len(parts) <= kind.max_parts or not _fits(kind, parts):
         return True
-    return any(one.parts == parts if one.whole else one.parts == parts[: len(one.parts)] != parts for one in own)
+    return parts in own.entities or any(parts[:place] in own.regions for place in range(len(parts)))
 
 
-def _is_region_covered(kind: Kind, parts: tuple[str, ...], own: list[Pattern]) -> bool:
+def _is_region_covered(kind: Kind, parts: tuple[str, ...], own: _Paths) -> bool:
     """The same of all entities whose paths begin with some parts and go on."""
     place = len(parts)
     if place >= kind.max_parts or not _fits(kind, parts):
         return True
-    if any(not one.whole and one.parts == parts[: len(one.parts)] for one in own):
+    if any(parts[:before] in own.regions for before in range(place + 1)):
         return True
     if kind.choice is None or kind.choice.part != place:
         return False

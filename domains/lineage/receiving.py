@@ -77,6 +77,18 @@ class Received(NamedTuple):
     omitted: Mapping[str, list[Omitted]]
 
 
+class _Failure(NamedTuple):
+    """Why an event of a batch is not in the journal: never its error, which would keep all that it passed through."""
+
+    reason: str
+    retriable: bool
+
+    @classmethod
+    def of(cls, error: MetajournalError) -> _Failure:
+        """What an error says."""
+        return cls(f"{error.code}: {error.message}", isinstance(error, _RETRIABLE))
+
+
 class _Receiver:
     """What outlives requests in a process."""
 
@@ -264,16 +276,13 @@ async def _receive_batch(sends: Sends, request: Request) -> Answer:
         raise InputError(f"A batch has at most {MOST_EVENTS:,} events, this one {len(events):,}.", code="too-many")
     receiver = _taken(sends)
     try:
-        failures = await _each(sends, request, events, receiver)
+        failures, again = await _each(sends, request, events, receiver)
     finally:
         receiver.waiting -= 1
-    failed = [
-        {"index": index, "reason": _reason(error), "retriable": isinstance(error, _RETRIABLE)}
-        for index, error in failures
-    ]
-    retriable = sum(isinstance(error, _RETRIABLE) for _, error in failures)
-    if retriable and len(failures) == len(events):  # nothing is in the journal: as for a single event
-        raise next(error for _, error in failures if isinstance(error, _RETRIABLE))
+    failed = [{"index": index, **failure._asdict()} for index, failure in failures]
+    retriable = sum(failure.retriable for _, failure in failures)
+    if again is not None and len(failures) == len(events):  # nothing is in the journal: as for a single event
+        raise again
     summary = {
         "received": len(events), "successful": len(events) - len(failed), "failed": len(failed),
         "retriable": retriable, "non_retriable": len(failed) - retriable,
@@ -284,13 +293,16 @@ async def _receive_batch(sends: Sends, request: Request) -> Answer:
 
 async def _each(
     sends: Sends, request: Request, events: Sequence[Any], receiver: _Receiver
-) -> list[tuple[int, MetajournalError]]:
-    """The failures of a batch, by index; what is not in the journal in time is one too."""
-    failures: dict[int, MetajournalError] = {}
+) -> tuple[list[tuple[int, _Failure]], MetajournalError | None]:
+    """The failures of a batch, by index, and one after which it may be sent again; what is not in the journal in time
+    is one too."""
+    failures: dict[int, _Failure] = {}
+    again: MetajournalError | None = None
     left = iter(enumerate(events))
     done: set[int] = set()
 
     async def work() -> None:
+        nonlocal again
         for index, event in left:
             await asyncio.sleep(0)  # one that says nothing new waits for nothing else, and the loop has others
             try:
@@ -298,10 +310,12 @@ async def _each(
             except MetajournalError as error:
                 if isinstance(error, ForbiddenError):
                     sends.refused(error)
-                failures[index] = error
+                failures[index] = _Failure.of(error)
+                if again is None and failures[index].retriable:
+                    again = error
             except Exception:  # a fault of ours is that of one event, not of all that came with it
                 _log.exception("An event of a batch failed.")
-                failures[index] = OperatorError("The server failed at this event.", hint="See its log.")
+                failures[index] = _Failure.of(OperatorError("The server failed at this event.", hint="See its log."))
             done.add(index)
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(_AT_ONCE, len(events)))]
@@ -316,12 +330,8 @@ async def _each(
     if broken:
         raise broken[0]
     late = UnavailableError("It was not acknowledged in time.", code="not-acknowledged", retry_after_s=2)
-    failures.update({index: late for index in range(len(events)) if index not in done})
-    return sorted(failures.items())
-
-
-def _reason(error: MetajournalError) -> str:
-    return f"{error.code}: {error.message}"
+    missing = {index: _Failure.of(late) for index in range(len(events)) if index not in done}
+    return sorted({**failures, **missing}.items()), again or (late if missing else None)
 
 
 def _checked_inside(request: Request) -> Sequence[Need]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -10,7 +11,9 @@ from urllib.parse import urlencode
 import pytest
 
 from metajournal import EntityRegistered, PropertiesSet, RunStarted, TagsAdded, dataset, run, stream
+from metajournal.gateway import site
 from metajournal.gateway.pages.home import counted
+from metajournal.gateway.routing import query_values
 from metajournal.gateway.templates import environment
 from metajournal.gateway.writing import Writer
 from metajournal.indexer.search.results import Count
@@ -71,6 +74,21 @@ def saved(browser: Browser, answer: Got) -> Element:
     page = browser.page(answer.headers["location"])
     assert [said.text for said in page.all("p", role="status")] == ["Saved."]
     return page
+
+
+def test_a_large_form_is_read_beside_the_loop(root: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: dict[int, str] = {}
+
+    def watched(query: bytes) -> dict[str, str]:
+        threads[len(query)] = threading.current_thread().name
+        return query_values(query)
+
+    monkeypatch.setattr(site, "query_values", watched)
+    for size in (10, 100_000):
+        assert root.send("/register", {"a": "x" * size}).status == 403
+    small, large = (threads[size + 2] for size in (10, 100_000))
+    assert not small.startswith("metajournal-bodies")
+    assert large.startswith("metajournal-bodies")
 
 
 # --- entities
