@@ -204,6 +204,7 @@ class Gateway:
             if tells and wish.event_id is not None and endpoint.waits and not wish.wait_s:
                 wish = wish._replace(wait_s=self._settings.wait_s)  # a secret sent for twice is that of one of the two
             return await self.writer.write(endpoint, asked, event, wish, tells=tells)
+        endpoint.check_values(asked.query)
         if points := positions_named(asked.query):
             with suppress(NotYetVisibleError):  # then the answer says that it is not final
                 await self.following.reach(cut_of(points), self._settings.wait_s)

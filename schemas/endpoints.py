@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from .errors import ForbiddenError, InputError
@@ -122,6 +123,13 @@ def whole_number(name: str, text: str, most: int, *, least: int = 1) -> int:
     return int(text)
 
 
+def chosen_word(name: str, text: str, words: Sequence[str]) -> str:
+    """One of some words. Raises: InputError: it is none of them."""
+    if text not in words:
+        raise InputError(f"{name} must be one of {', '.join(words)}, not {text!r:.40}.")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request, read and checked as far as its endpoint says.
@@ -187,10 +195,7 @@ class Request:
 
     def choice(self, name: str, words: Sequence[str], default: str) -> str:
         """One of some words of the query. Raises: InputError: it is none of them."""
-        text = self.query.get(name, default)
-        if text not in words:
-            raise InputError(f"{name} must be one of {', '.join(words)}, not {text!r:.40}.")
-        return text
+        return chosen_word(name, self.query.get(name, default), words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +294,20 @@ class Parameter(NamedTuple):
         about: what it says.
         type: a type of Python that JSON Schema can tell.
         required: whether the address refuses a request without it.
+        read: reads its text, and raises InputError where that says nothing: a question is refused for it before
+            anything is waited for.
     """
 
     name: str
     about: str
     type: Any = str
     required: bool = False
+    read: Callable[[str], object] | None = None
+
+
+def number(name: str, about: str, most: int, *, least: int = 1) -> Parameter:
+    """A name of the query whose value is a whole number, within bounds."""
+    return Parameter(name, about, int, read=partial(whole_number, name, most=most, least=least))
 
 
 Needs: TypeAlias = Callable[[Request], Sequence[Need]]
@@ -371,6 +384,12 @@ class Endpoint:
     def has_events(self) -> bool:
         """Whether its body has events, which may be many."""
         return self.lines or self.sends is not None
+
+    def check_values(self, query: Mapping[str, str]) -> None:
+        """Refuse values of the query that say nothing. Raises: InputError."""
+        for parameter in self.query:
+            if parameter.read is not None and parameter.name in query:
+                parameter.read(query[parameter.name])
 
     def needed(self, request: Request) -> Sequence[Need]:
         """The rights that a request needs."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Parameter, Request
+from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Parameter, Request, number
 from ...schemas.errors import ForbiddenError, InputError, UnknownEntityError
 from ...schemas.limits import MAX_ENTRIES
 from ...schemas.shapes import RECORDED
@@ -50,7 +50,7 @@ ADMIN: Final = CONSTANT_ROLES[0]
 _MOST_PAGE: Final = 1_000
 HEARD_S: Final = 5.0
 """Seconds that a request waits until the newest rights were heard of; a thread waits with it."""
-_LIST: Final = (Parameter("limit", "Most entries of a page.", int), Parameter("cursor", "Of the page before."))
+_LIST: Final = (number("limit", "Most entries of a page.", _MOST_PAGE), Parameter("cursor", "Of the page before."))
 _N = TypeVar("_N", PrincipalInfo, RoleInfo)
 
 

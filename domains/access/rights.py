@@ -221,6 +221,7 @@ def _within(kinds: frozenset[str] | None, others: frozenset[str], patterns: Iter
 
 
 def _matches(pattern: Pattern, urn: Urn) -> bool:
+    """Whether an entity is one of those of a pattern of its kind, or of any kind."""
     if pattern.kind is None:
         return not pattern.parts or (has_namespace(urn.kind) and urn.path.startswith(f"{pattern.parts[0]}/"))
     path = "/".join(pattern.parts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...indexer.search.in_steps import Searching, in_steps
-from ...schemas.endpoints import DELETE, READ, SYSTEM, WRITE, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.endpoints import DELETE, READ, SYSTEM, WRITE, Answer, Endpoint, Need, Parameter, Request, number
 from ...schemas.hashing import canonical_json, digest
 from ...schemas.shapes import METADATA, RECORDED
 from ...schemas.urn import Urn
@@ -181,8 +181,10 @@ def _may_search(request: Request) -> Sequence[Need]:
     return (Need(READ),)
 
 
-_AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
-_AS_OF: Final = Parameter("as_of", "What was true at a time, whenever it was recorded.")
+_AS_AT: Final = Parameter(
+    "as_at", "What the journal had recorded by a position, several of them, or a time.", read=point
+)
+_AS_OF: Final = Parameter("as_of", "What was true at a time, whenever it was recorded.", read=moment)
 _THEN: Final = (_AS_AT, _AS_OF)
 
 
@@ -236,7 +238,7 @@ ENDPOINTS: Final = (
         query=(
             Parameter("query", "As /api/v1/search has it."),
             Parameter("target", "app, program, dataset or stream; all of them if omitted."),
-            Parameter("limit", "Most entities of a page.", int),
+            number("limit", "Most entities of a page.", _PAGE),
             Parameter("cursor", "Of the page before."),
         ),
     ),

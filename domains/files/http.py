@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Need, Parameter, Request, number
 from ...schemas.errors import FilesQueryError, ForbiddenError, UnknownEntityError
 from ...schemas.urn import urn
 from ...schemas.within import are_all_within
-from ...values import points_of
+from ...values import point, points_of
 from .client import WithFiles
 from .events import FilesRecorded
 from .urns import file_urn
@@ -74,7 +74,9 @@ def _may_read(request: Request) -> Sequence[Need]:
 
 _WHERE: Final = Parameter("where", "Of this server.")
 _WHAT: Final = Parameter("what", "Of this program.")
-_AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
+_AS_AT: Final = Parameter(
+    "as_at", "What the journal had recorded by a position, several of them, or a time.", read=point
+)
 
 ENDPOINTS: Final = (
     Endpoint(
@@ -83,7 +85,7 @@ ENDPOINTS: Final = (
         query=(
             _WHERE, _WHAT, Parameter("start", "With end: files that cover any time between, both included."),
             Parameter("end", "With start."), Parameter("work_id", "Instead of times."),
-            Parameter("limit", "Most files of a page.", int), Parameter("cursor", "Of the page before."), _AS_AT,
+            number("limit", "Most files of a page.", _MOST_PAGE), Parameter("cursor", "Of the page before."), _AS_AT,
         ),
     ),
     Endpoint(

@@ -10,14 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from ...schemas.endpoints import LINEAGE, READ, Answer, Endpoint, Need, Parameter, Request, whole_number
+from ...schemas.endpoints import (
+    LINEAGE,
+    READ,
+    Answer,
+    Endpoint,
+    Need,
+    Parameter,
+    Request,
+    chosen_word,
+    number,
+    whole_number,
+)
 from ...schemas.errors import Fault, InputError, InvalidEventError
 from ...schemas.shapes import RECORDED
 from ...schemas.times import time_shown
 from ...schemas.urn import Urn
-from ...values import moment, points_of
+from ...values import moment, point, points_of
 from ..catalog.http import DATASET, NAMESPACE, STREAM, STREAM_READ, TYPES
 from ..catalog.urns import dataset, run, stream
 from .client import WithLineage
@@ -260,15 +272,20 @@ def _write(request: Request) -> ExternalWrite:
 
 
 _TIMES: Final = "Milliseconds (up to 1e11: seconds), ISO 8601, or relative: now-1h."
-_START: Final = Parameter("start", f"Only runs that had not stopped before. {_TIMES}")
-_END: Final = Parameter("end", f"Only runs that started before. {_TIMES}")
+_START: Final = Parameter("start", f"Only runs that had not stopped before. {_TIMES}", read=partial(_time, now_ms=0))
+_END: Final = Parameter("end", f"Only runs that started before. {_TIMES}", read=partial(_time, now_ms=0))
 _CURSOR: Final = Parameter("cursor", "Of the page before.")
-_LIMIT: Final = Parameter("limit", "Most entries of a page.", int)
-_AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
-_AS_OF: Final = Parameter("as_of", "Only facts about this time or an earlier one.")
+_LIMIT: Final = number("limit", "Most entries of a page.", MOST_PAGE)
+_AS_AT: Final = Parameter(
+    "as_at", "What the journal had recorded by a position, several of them, or a time.", read=point
+)
+_AS_OF: Final = Parameter("as_of", "Only facts about this time or an earlier one.", read=moment)
+_DIRECTION: Final = Parameter(
+    "direction", f"One of {', '.join(DIRECTIONS)}.", read=partial(chosen_word, "direction", words=DIRECTIONS)
+)
 _SOURCE: Final = Parameter("source", "Who writes.", required=True)
 _POINTS: Final = (_AS_AT, _AS_OF)
-_OF_SOURCE: Final = (_START, _END, Parameter("maxLevels", "How often to go from data to programs to data.", int))
+_OF_SOURCE: Final = (_START, _END, number("maxLevels", "How often to go from data to programs to data.", _MOST_LEVELS))
 _RUN_PATH: Final = f"{NAMESPACE}/apps/{{a}}/{{type}}/{{p}}/runs/{{r}}"
 
 
@@ -311,8 +328,8 @@ ENDPOINTS: Final = (
         "GET", "/api/v1/lineage/{urn}", "Programs and data in the lineage of data.", read=lineage_of,
         answer=LINEAGE_ANSWER,
         query=(
-            _START, _END, Parameter("levels", "How often to go from data to programs to data.", int),
-            Parameter("direction", f"One of {', '.join(DIRECTIONS)}."), Parameter("limit", "Most nodes.", int),
+            _START, _END, number("levels", "How often to go from data to programs to data.", _MOST_LEVELS),
+            _DIRECTION, number("limit", "Most nodes.", MOST_NODES),
             *_POINTS,
         ),
     ),

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ...schemas.endpoints import CREATE, DELETE, READ, WRITE, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.endpoints import CREATE, DELETE, READ, WRITE, Answer, Endpoint, Need, Parameter, Request, number
 from ...schemas.errors import InputError
 from ...schemas.shapes import TEXT, WHOLE
 from ...schemas.urn import Urn
 from ...schemas.within import are_all_within
-from ...values import points_of
+from ...values import point, points_of
 from .client import WithRepositories
 from .events import EVENTS, RepositoryCreated, RepositoryDeleted
 from .questions import MOST_PAGE, PAGE, Ref, check_repository
@@ -211,9 +211,9 @@ def named_repository(parts: Mapping[str, str]) -> Urn:
 _REF: Final = "a branch, `branch@` without what is staged, `branch@TIME`, a commit's id or the beginning of one, ~n, ^n"
 _PREFIX: Final = Parameter("prefix", "Only paths that begin so.")
 _LIST: Final = (
-    Parameter("limit", "Most entries of a page.", int),
+    number("limit", "Most entries of a page.", MOST_PAGE),
     Parameter("cursor", "Of the page before."),
-    Parameter("as_at", "What the journal had recorded by a position, several of them, or a time."),
+    Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.", read=point),
 )
 _ONE: Final = f"{_AT}/{{r}}"
 

@@ -6,13 +6,15 @@ from typing import Any, Final
 
 from ...client import Journal
 from ...rules.entity import EntityRow
-from ...schemas.endpoints import Answer, Endpoint, Parameter, Request
+from ...schemas.endpoints import Answer, Endpoint, Parameter, Request, number
 from ...schemas.errors import InputError
 from ...schemas.shapes import DIFFERENCE, ENTITY, REVISION
 from ...values import moment, point
 from .rows import AS_AT, AS_OF, shown_row
 
 _ROWS: Final = 1_000
+_LAST: Final = (1 << 63) - 1
+"""The greatest logical timestamp."""
 _BYTES: Final = 8 * 1024 * 1024
 _AT_ONCE: Final = 100
 """Rows that are read together."""
@@ -33,7 +35,7 @@ def history(journal: Journal, request: Request, most: int = 100) -> Answer:
     limit, before = request.whole("limit", most, _ROWS), None
     if "before" in request.query or "cursor" in request.query:
         name = "cursor" if "cursor" in request.query else "before"  # the next page's address has both
-        before = request.whole(name, 0, (1 << 63) - 1, least=0)
+        before = request.whole(name, 0, _LAST, least=0)
     as_of = moment(request.query["as_of"]) if "as_of" in request.query else None
     page, more = _newest(journal, request, limit, before, as_of)
     shown = [{**shown_row(row, request), "position": str(journal.lake.position_of(row))} for row in page]
@@ -110,15 +112,18 @@ ENTITIES: Final = (
         "GET", "/api/v1/history/{urn}", "The changes of an entity, oldest first; pages go back from the newest.",
         read=history, is_whole=lambda request: not _BACK & request.query.keys(), answer=[REVISION],
         query=(
-            Parameter("limit", "Most changes of a page.", int),
-            Parameter("before", "Only changes below this logical timestamp.", int),
-            Parameter("cursor", "Of the page before."), AS_OF,
+            number("limit", "Most changes of a page.", _ROWS),
+            number("before", "Only changes below this logical timestamp.", _LAST, least=0),
+            number("cursor", "Of the page before.", _LAST, least=0)._replace(type=str), AS_OF,
         ),
     ),
     Endpoint(
         "GET", "/api/v1/diff/{urn}", "Two states of an entity, and how they differ.", read=diff,
         is_whole=lambda request: "to" not in request.query,
         answer=DIFFERENCE,
-        query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
+        query=(
+            Parameter("from", "A position or a time.", read=point),
+            Parameter("to", "A position or a time; now if omitted.", read=point),
+        ),
     ),
 )  # fmt: skip

@@ -15,9 +15,9 @@ from ...schemas.registry import domain_named
 from ...schemas.urn import Urn, urn
 from ...values import entity_json, moment, point, positions
 
-AS_AT = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
+AS_AT = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.", read=point)
 _POINTS: Final = ("as_at", "from", "to")
-AS_OF = Parameter("as_of", "What was true at a time, whenever it was recorded.")
+AS_OF = Parameter("as_of", "What was true at a time, whenever it was recorded.", read=moment)
 
 
 def entity_answer(answer: Answer, row: EntityRow) -> Answer:

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from ...client import Journal
 from ...indexer.search.in_steps import bounded
 from ...indexer.search.options import SORTS, Sort
-from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request, number
 from ...schemas.shapes import COMPLETIONS, RESULTS
 from ...values import point, results_json, then_json
 from .rows import hide
@@ -65,7 +65,7 @@ def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word for word in text.split(",") if word]
 
 
-_LIMIT: Final = Parameter("limit", "Most entries of a page.", int)
+_LIMIT: Final = number("limit", "Most entries of a page.", _MOST)
 _PREFIX: Final = Parameter("prefix", "What they begin with.")
 _AFTER: Final = Parameter("after", "The last one of the page before.")
 _SCOPE: Final = Parameter("scope", "USER or SYSTEM: which metadata may match.")
@@ -76,11 +76,11 @@ SEARCHING: Final = (
         query=(
             Parameter("query", "Words, `key:value`, `tags:x`, `AND`, `OR`, `NOT`."),
             Parameter("namespace", "Only entities of this namespace."), Parameter("kind", "Only of these kinds."),
-            _SCOPE, Parameter("limit", "Most hits of a page; fewer where the entities are large.", int),
+            _SCOPE, number("limit", "Most hits of a page; fewer where the entities are large.", _MOST, least=0),
             Parameter("cursor", "Of the page before."),
             Parameter("sort", f"One of {', '.join(SORTS)}."),
             Parameter("facets", "Counts by kind, namespace and tag.", bool),
-            Parameter("as_at", "Tells of each hit what it was at a position or time, beside what it is now."),
+            Parameter("as_at", "Tells of each hit what it was at a position or time, too.", read=point),
         ),
     ),
     Endpoint(

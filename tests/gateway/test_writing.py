@@ -128,6 +128,24 @@ def test_history_and_differences_never_say_that_there_is_none_of_what_was_answer
         assert code(server.get(f"/api/v1/{path}/{dataset('writing', 'of-nobody')}")) == (404, "unknown-entity")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "history/{0}?limit=0", "history/{0}?as_of=never", "history/{0}?before=x", "history/{0}?cursor=-1",
+        "diff/{0}?from=never", "entities/{0}?as_at=never", "entities/{0}?as_of=never", "lineage/{0}?direction=x",
+        "lineage/{0}?limit=0", "lineage/{0}?levels=0", "lineage/{0}?start=now-1y", "runs/program:a/b/flow/c?limit=0",
+        "files?where=a&limit=0", "files/latest?where=a&what=b&as_at=x", "repositories?limit=0", "search?limit=x",
+        "search?as_at=x", "access/principals?limit=0",
+    ],
+)  # fmt: skip
+def test_a_question_that_says_nothing_is_refused_before_anything_is_waited_for(server: Served, path: str) -> None:
+    """It would be refused then, too: 503 would have it asked again."""
+    urn = dataset("writing", "not-waited-for")
+    ahead = server.post(f"/api/v1/entities/{urn}").json["position"]  # nothing folds it
+    answer = server.get(f"/api/v1/{path.format(urn)}", Metajournal_At_Least=ahead)
+    assert answer.status == 400, answer.body
+
+
 def test_a_state_that_is_asked_for_is_the_answer_or_there_is_none(server: Served) -> None:
     """If-Match of a GET; a weak tag is equal to none (RFC 9110, 13.1.1)."""
     seen = server.post(entity("matched")).headers["etag"]
