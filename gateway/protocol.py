@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import socket
 import sys
 import termios
 from collections.abc import Callable, Coroutine
@@ -35,6 +36,8 @@ _NOT_TAKEN_OVER: Final = (
     b"content-type: text/plain; charset=utf-8\r\n\r\n"
     b"No tunnel, and no body of a request that asks for an upgrade, is taken: omit Upgrade."
 )
+_TAKEN: Final = slice(120, 128)
+"""Where Linux's tcp_info has how many bytes the other end has taken (linux/tcp.h: tcpi_bytes_acked)."""
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"  # RFC 6585
@@ -124,6 +127,8 @@ class DeadlinedProtocol(HttpToolsProtocol):
         """An answer that comes before the whole body leaves the rest a deadline, too."""
         self._cycles = [cycle for cycle in self._cycles if not cycle.response_complete]
         super().on_response_complete()
+        if self._is_tls and self._stalled is None:
+            self._watch()
         is_read_on = not self._in_head and self.cycle is not None and self.cycle.response_complete
         if is_read_on and not self.transport.is_closing() and self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_S, self._give_up, b"")
@@ -131,7 +136,7 @@ class DeadlinedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """More waits to be sent than the other end takes; from now on it must take something again and again.
 
-        Over TLS the loop says so from the second answer on: it takes one whole, however large, by itself.
+        Over TLS the loop takes an answer whole, however large, and does not say so: there each answer is watched.
         """
         super().pause_writing()
         self._watch()
@@ -139,25 +144,45 @@ class DeadlinedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Next to nothing waits any more."""
         super().resume_writing()
-        self._end_watch()
+        if not self._is_tls:
+            self._end_watch()
+
+    @property
+    def _is_tls(self) -> bool:
+        return self.scheme == "https"
+
+    @property
+    def _socket(self) -> Any:
+        return self.transport.get_extra_info("socket")
 
     def _watch(self) -> None:
         self._end_watch()
-        self._stalled = self.loop.call_later(STALLED_S, self._look_again, self._unsent_bytes())
+        self._stalled = self.loop.call_later(STALLED_S, self._look_again, self._taken_bytes())
 
     def _look_again(self, before: int) -> None:
         """Drop a connection of which nothing was taken: to close it would be to wait for its reader."""
-        if self._unsent_bytes() >= before:
+        if not self._unsent_bytes():
+            self._stalled = None
+        elif self._taken_bytes() <= before:
             self.transport.abort()
         else:
             self._watch()
 
     def _unsent_bytes(self) -> int:
         """What waits here and, where the system tells that, in its own buffer, which is large."""
-        taken = bytearray(4)
+        waiting = bytearray(4)
         with suppress(OSError):
-            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, taken)
-        return self.transport.get_write_buffer_size() + int.from_bytes(taken, sys.byteorder)
+            fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, waiting)
+        return self.transport.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
+
+    def _taken_bytes(self) -> int:
+        """How much the other end has taken, to be compared alone; where the system does not count it, by what waits."""
+        if sys.platform == "linux":
+            with suppress(OSError):
+                told = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TAKEN.stop)
+                if taken := int.from_bytes(told[_TAKEN], sys.byteorder):
+                    return taken
+        return -self._unsent_bytes()
 
     def _end_watch(self) -> None:
         if self._stalled is not None:

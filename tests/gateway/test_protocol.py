@@ -7,9 +7,10 @@ import json
 import logging
 import select
 import socket
+import ssl
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from metajournal.gateway.principals import SESSION, Principal
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
+from tests.browser.certificates import self_signed
 from tests.gateway.browsing import Browser
 from tests.gateway.reading import key_of
 from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, beside, running, served
@@ -1032,37 +1034,73 @@ def test_errors_tell_no_innards(server: Served, monkeypatch: pytest.MonkeyPatch)
     assert json.loads(answer.body)["request_id"]
 
 
-def asked_for_much(server: Served) -> socket.socket:
-    """A connection on which more is to be answered than the system takes by itself."""
-    host, _, port = server.address.rpartition(":")
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.settimeout(30)
-    connection.connect((host, int(port)))
-    connection.sendall(f"GET /openapi.json HTTP/1.1\r\nHost: {server.address}\r\n\r\n".encode() * _ANSWERS)
-    return connection
+@pytest.fixture(scope="module")
+def over_tls(
+    server: Served, gateway_settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, ssl.SSLContext]]:
+    """The same over TLS: its address, and whom to trust there."""
+    chain, private_key = self_signed(tmp_path_factory.mktemp("tls"))
+    own = replace(gateway_settings.gateway, certificate=str(chain), private_key=str(private_key))
+    with running(server.journal, server.principals, replace(gateway_settings, gateway=own)) as address:
+        yield address, ssl.create_default_context(cafile=str(chain))
+
+
+@pytest.fixture(params=["plain", "TLS"])
+def ask_for_much(
+    server: Served, over_tls: tuple[str, ssl.SSLContext], request: pytest.FixtureRequest
+) -> Callable[[int], socket.socket]:
+    """Makes a connection on which so much is to be answered that it waits for its reader."""
+    address, trusted = (server.address, None) if request.param == "plain" else over_tls
+
+    def asked(answers: int) -> socket.socket:
+        host, _, port = address.rpartition(":")
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(30)
+        connection.connect((host, int(port)))
+        if trusted is not None:
+            connection = trusted.wrap_socket(connection, server_hostname=host)
+        connection.sendall(f"GET /openapi.json HTTP/1.1\r\nHost: {address}\r\n\r\n".encode() * answers)
+        return connection
+
+    return asked
 
 
 _ANSWERS = 60
 
 
-def test_who_takes_nothing_of_an_answer_is_dropped(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def is_dropped(connection: socket.socket) -> bool:
+    """Whether the server has ended a connection of which something is unread."""
+    try:
+        connection.send(b"\r\n")
+    except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+        return True
+    return False
+
+
+def test_who_takes_nothing_of_an_answer_is_dropped(
+    ask_for_much: Callable[[int], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(protocol, "STALLED_S", 0.3)
-
-    def is_dropped() -> bool:
-        try:
-            connection.send(b"\r\n")
-        except (BrokenPipeError, ConnectionResetError):
-            return True
-        return False
-
-    with asked_for_much(server) as connection:
-        eventually(is_dropped, 20, "the end of a connection that nobody reads")
+    with ask_for_much(_ANSWERS) as connection:
+        eventually(lambda: is_dropped(connection), 20, "the end of a connection that nobody reads")
 
 
-def test_who_takes_an_answer_slowly_gets_all_of_it(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ask_for_much", ["TLS"], indirect=True)
+def test_who_takes_nothing_of_one_answer_over_tls_is_dropped(
+    ask_for_much: Callable[[int], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop takes it whole, and never says that it waits."""
+    monkeypatch.setattr(protocol, "STALLED_S", 0.3)
+    with ask_for_much(1) as connection:
+        eventually(lambda: is_dropped(connection), 20, "the end of a connection that nobody reads")
+
+
+def test_who_takes_an_answer_slowly_gets_all_of_it(
+    ask_for_much: Callable[[int], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(protocol, "STALLED_S", 2.0)  # a receiver tells of its room in steps, here of half a second
-    with asked_for_much(server) as connection:
+    with ask_for_much(_ANSWERS) as connection:
         began, taken = time.monotonic(), bytearray()
         while time.monotonic() < began + 6:
             taken += connection.recv(4096)
