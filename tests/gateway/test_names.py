@@ -261,6 +261,40 @@ def test_objects_of_any_path_are_listed_compared_and_lead_on(server: Served, key
     assert_led(root, pages)
 
 
+def test_objects_of_any_path_are_written_and_found_over_http_but_for_nul(server: Served, key: str) -> None:
+    """A path is text and no place, so `..` is itself; NUL is refused by its field, and where a question names it."""
+    created(server.journal, "over-http")
+
+    def written(*paths: str) -> Got:
+        entries = [{"path": one, "size": 1, "checksum": "c", "address": "s3://b/x"} for one in paths]
+        event = {"type": "repositories.ObjectsWritten.1", "branch": "branch:over-http/main", "entries": entries}
+        return server.post(f"{AT}/events", event, key=key)
+
+    paths = ["%00", "%2F", "%2f", "..", "../../etc", "/..", "a/../b", "a/..", "./a"]
+    assert written(*paths).status == 200, written(*paths).body
+    for nul in ("\0", "a\0b", "a/\0"):
+        refused = written("good", nul)
+        assert (refused.status, refused.json["code"]) == (400, "invalid-event")
+        assert [(one["field"], one["message"]) for one in refused.json["faults"]] == [
+            ("entries[1].path", "must not hold NUL")
+        ]
+    server.fold()
+    at = f"{AT}/repositories/over-http"
+    assert [one["path"] for one in got(server, f"{at}/objects?ref=main", key).json["items"]] == sorted(paths)
+    for path in paths:
+        found = got(server, f"{at}/objects?{urlencode({'ref': 'main', 'prefix': path})}", key).json["items"]
+        assert path in [one["path"] for one in found]
+        assert all(one["path"].startswith(path) for one in found)
+    for asked in (
+        "objects?ref=main&prefix=a%00",
+        "objects?ref=main&cursor=%00",
+        "diff?left=main&right=main&prefix=%00",
+    ):
+        refused = server.get(f"{at}/{asked}", key=key)
+        assert (refused.status, refused.json["code"]) == (400, "bad-path"), asked
+        assert "NUL" in refused.json["hint"]
+
+
 REFUSED: Final = {**NAMES, "long": "x" * 1_000}
 """Names that no repository, principal or role can have, nor a server or program of archived files."""
 

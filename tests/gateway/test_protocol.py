@@ -28,6 +28,7 @@ from metajournal.gateway import protocol
 from metajournal.gateway.bodies import EVENTS_BYTES, HELD_BYTES_OF_ONE, Body, value_of
 from metajournal.gateway.fields import unknown_fields
 from metajournal.gateway.principals import SESSION, Principal
+from metajournal.gateway.server import _listening
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
@@ -1038,10 +1039,20 @@ def test_errors_tell_no_innards(server: Served, monkeypatch: pytest.MonkeyPatch)
 def over_tls(
     server: Served, gateway_settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, ssl.SSLContext]]:
-    """The same over TLS: its address, and whom to trust there."""
+    """The same over TLS, of whose answers the system takes little by itself: its address, and whom to trust there."""
+
+    def listening(*asked: Any, **more: Any) -> socket.socket:
+        found = _listening(*asked, **more)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)  # as all that it accepts
+        return found
+
     chain, private_key = self_signed(tmp_path_factory.mktemp("tls"))
     own = replace(gateway_settings.gateway, certificate=str(chain), private_key=str(private_key))
-    with running(server.journal, server.principals, replace(gateway_settings, gateway=own)) as address:
+    with ExitStack() as opened:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("metajournal.gateway.server._listening", listening)
+            tls = running(server.journal, server.principals, replace(gateway_settings, gateway=own))
+            address = opened.enter_context(tls)
         yield address, ssl.create_default_context(cafile=str(chain))
 
 
@@ -1093,7 +1104,7 @@ def test_who_takes_nothing_of_one_answer_over_tls_is_dropped(
     """The loop takes it whole, and never says that it waits."""
     monkeypatch.setattr(protocol, "STALLED_S", 0.3)
     with ask_for_much(1) as connection:
-        eventually(lambda: is_dropped(connection), 20, "the end of a connection that nobody reads")
+        eventually(lambda: is_dropped(connection), 5, "the end of a connection that nobody reads")
 
 
 def test_who_takes_an_answer_slowly_gets_all_of_it(
