@@ -329,7 +329,7 @@ def test_many_patterns_are_held_against_many_in_proportion_to_their_number() -> 
             sys.setprofile(None)
         return counted
 
-    assert calls(80) < 3 * calls(40)
+    assert calls(320) < 2.5 * calls(160)
 
 
 def test_patterns_of_all_kinds_that_are_known_are_not_everything() -> None:
