@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from docs.json_shapes import ERROR, SHAPES, faults
+from docs.json_shapes import SHAPES, faults
 from metajournal.cli import main
+from metajournal.schemas.shapes import ERROR
 
 
 def command_of(words: Sequence[str]) -> str:
