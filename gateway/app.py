@@ -384,6 +384,7 @@ class Gateway:
         """Stop following and reading; what is taken was answered before."""
         await self.feeds.close()
         await self.audit.close()
+        await self.senders.close()
         await self.following.close()
         self._readers.close()
         self._waiters.close()

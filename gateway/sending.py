@@ -18,6 +18,7 @@ from ..schemas.endpoints import Answer, Endpoint, Request
 from ..schemas.errors import ForbiddenError, OutcomeUnknownError, UnavailableError
 from ..schemas.events.base import Event
 from ..schemas.urn import Urn
+from .bulk import Bulk, Emit
 from .following import Following
 from .principals import Principal
 from .problems import HttpError
@@ -43,6 +44,12 @@ class Senders:
         self._journal = journal
         self._following = following
         self._kept: dict[Any, Any] = {}
+        self._bulk = Bulk(journal)
+        self._waiting = 0
+
+    async def close(self) -> None:
+        """Wait for what is on its way, and let go of connections."""
+        await self._bulk.close()
 
     async def answer(
         self, endpoint: Endpoint, request: Request, refused: Callable[[ForbiddenError], object]
@@ -57,6 +64,7 @@ class Senders:
         """
         assert endpoint.sends is not None
         until = asyncio.get_running_loop().time() + ANSWER_S
+        self._waiting += 1
         try:
             async with asyncio.timeout_at(until):
                 return await endpoint.sends(self.of(request, until, refused), request)
@@ -64,6 +72,8 @@ class Senders:
             raise overloaded("Not everything was acknowledged in time.", "not-acknowledged") from None
         except OutcomeUnknownError as error:
             raise overloaded(error.message, error.code) from error
+        finally:
+            self._waiting -= 1
 
     def of(
         self, request: Request, until: float, refused: Callable[[ForbiddenError], object] = lambda error: None
@@ -74,23 +84,24 @@ class Senders:
             until: the loop's time of its deadline.
             refused: as of `answer`.
         """
-        return Sending(self._journal, self._following, request, until, self._kept, refused)
+        return Sending(self._bulk.emit(self._waiting), self._following, request, until, self._kept, refused)
 
 
 class Sending:
     """As `schemas.endpoints.Sends`.
 
     Args:
-        journal, following, request, until: as of `Senders`.
+        emit: what an event is given to.
+        following, request, until: as of `Senders`.
         kept: what outlives the request.
         refused: as of `Sends`.
     """
 
     def __init__(
-        self, journal: Journal, following: Following, request: Request, until: float, kept: dict[Any, Any],
+        self, emit: Emit, following: Following, request: Request, until: float, kept: dict[Any, Any],
         refused: Callable[[ForbiddenError], object],
     ) -> None:  # fmt: skip
-        self._journal = journal
+        self._emit = emit
         self._following = following
         self._request = request
         self._kept = kept
@@ -136,7 +147,7 @@ class Sending:
         return (await self._following.fresh(urn, self._request.tenant, self.left_s)).row
 
     def _emitted(self, event: Event, event_time: int, expected: int | None = None) -> Receipt:
-        return self._journal.emit(
+        return self._emit(
             event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
         )
 

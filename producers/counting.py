@@ -18,16 +18,20 @@ _COMPONENT = "client"
 
 
 class ClientMetrics:
-    """Counts what one emitter does, and shows it.
+    """Counts what the emitters of one client do, and shows it.
 
     Args:
         port: on 127.0.0.1.
-        waiting: number of records without an acknowledgement now.
+    Attributes:
+        waiting: of each emitter, the number of records without an acknowledgement now.
     """
 
-    def __init__(self, port: int, waiting: Callable[[], int]) -> None:
+    def __init__(self, port: int) -> None:
+        self.waiting: list[Callable[[], int]] = []
         self._figures = figures = Figures()
-        self._endpoint = Endpoint(port, figures, lambda: figures.set(metrics.WAITING, waiting()))
+        self._endpoint = Endpoint(
+            port, figures, lambda: figures.set(metrics.WAITING, sum(waiting() for waiting in self.waiting))
+        )
         figures.state(_COMPONENT, "running")
 
     def emitting(self, emit: Callable[..., Any]) -> Callable[..., Any]:

@@ -122,12 +122,15 @@ class Emitter:
         settings: everything that can be set.
         epochs: the journal topics as `check_topics` found them.
         connect_timeout_s: seconds to wait for a broker.
+        beside: another emitter of the process, whose counts this one's are among.
     Raises:
         KafkaUnavailableError: no broker answers in time.
         ConfigError: the `[kafka]` table is wrong.
     """
 
-    def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0, beside: Emitter | None = None
+    ) -> None:  # fmt: skip
         self.settings = settings
         self._epochs = epochs
         self.errors = ErrorLog()
@@ -158,8 +161,12 @@ class Emitter:
         self._acknowledgements = Acknowledgements()
         self._closing = threading.Event()
         port = settings.client.metrics_port
-        self.counter = None if port is None else ClientMetrics(port, lambda: len(self._producer))
+        self._beside = beside
+        self.counter: ClientMetrics | None = ClientMetrics(port) if port is not None and beside is None else None
+        if beside is not None:
+            self.counter = beside.counter
         if self.counter is not None:
+            self.counter.waiting.append(self._producer.__len__)
             vars(self)["emit"] = self.counter.emitting(self.emit)
         _open.add(self)
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
@@ -388,7 +395,7 @@ class Emitter:
             self._idler.join()
         self._acknowledgements.settle(every=True)
         self.outcomes.close()
-        if self.counter is not None:
+        if self.counter is not None and self._beside is None:
             self.counter.close()
 
     def _options_of(
