@@ -12,7 +12,7 @@ _YOUNG: Final = 10_000
 
 
 @contextmanager
-def rarely_sought(young: int = _YOUNG, older: int = 20, all_of_them: int = 50) -> Iterator[None]:
+def rarely_sought(young: int = _YOUNG, older: int = 10, all_of_them: int = 10) -> Iterator[None]:
     """Seek cycles rarely, and not among what the process began with.
 
     Nearly all that a request or a batch makes is freed with its last reference, and what the process began with stays:
