@@ -145,7 +145,10 @@ class Gateway:
         check_accepts(joined(request.headers, "accept"), JSON if endpoint.feed is None else EVENT_STREAM)
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
-        ask = partial(self._principal, request, exchange)
+        key = _key_of(request)
+        if self._principals.who(key) is None:
+            await self._principals.newest(key)
+        ask = partial(self._principal, key, exchange)
         principal = ask() if endpoint.sends is None else await paced(ask)
         query = query_values(request.scope["query_string"])
         _check_query(endpoint, query)
@@ -336,9 +339,9 @@ class Gateway:
             )  # fmt: skip
         return route.by_method[method]
 
-    def _principal(self, request: HttpRequest, exchange: _Exchange) -> Principal:
+    def _principal(self, key: str, exchange: _Exchange) -> Principal:
         """Who asks. Raises: UnauthenticatedError, HttpError (429), UnavailableError: rights were not heard of."""
-        principal = self._principals.who(_key_of(request))
+        principal = self._principals.who(key)
         if principal is None or principal.use != KEY:
             raise UnauthenticatedError("The key is not valid.", hint="Use a key that is issued and not revoked.")
         exchange.principal = principal

@@ -75,7 +75,8 @@ class Logins:
             UnavailableError: it cannot be told now.
         """
         self._failures.check(sender)
-        principal = self._principals.who(text.strip())
+        given = text.strip()
+        principal = self._principals.who(given) or await self._principals.newest(given)
         if principal is None or principal.use == SESSION:
             self._failures.add(sender)
             raise LoginFailedError("This is not a key or a code that is valid now.")

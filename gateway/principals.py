@@ -6,6 +6,7 @@ refuses by itself where it has not heard of it for too long.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -14,6 +15,8 @@ from ..schemas.endpoints import Need, Rights
 from ..schemas.errors import ForbiddenError
 from ..schemas.positions import Position
 
+_LOOK_S: Final = 1.0
+"""Seconds until whoever has an unknown key is told that it cannot be told now."""
 KEY: Final = "key"
 SESSION: Final = "session"
 CODE: Final = "code"
@@ -57,6 +60,9 @@ class Principals(Protocol):
             UnavailableError: nothing was heard of rights for too long.
         """
 
+    async def newest(self, key: str) -> Principal | None:
+        """As `who`, of all that was in the journal when this was asked: a key that nobody has may be a new one."""
+
     def named(self, tenant: str, name: str) -> Principal | None:
         """A principal that is enabled, whom somebody else vouches for. Raises: as `who`."""
 
@@ -75,6 +81,8 @@ class Directory(Protocol):
     """What follows the journal of rights (`Journal.access`)."""
 
     def who(self, key: str) -> Any: ...
+    def is_key(self, text: str) -> bool: ...
+    def wait(self, timeout_s: float) -> None: ...
     def principal(self, tenant: str, name: str) -> Any: ...
     @property
     def is_heard(self) -> bool: ...
@@ -91,10 +99,30 @@ class Followed:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
+        self._look: asyncio.Task[None] | None = None
+        self._next_look: asyncio.Task[None] | None = None
 
     def who(self, key: str) -> Principal | None:
         """As `Principals.who`."""
         return _principal(self._directory.who(key))
+
+    async def newest(self, key: str) -> Principal | None:
+        """As `Principals.newest`. All who ask while a look is under way share the next one: whoever guesses keys costs
+        no more than one look at a time."""
+        if not self._directory.is_key(key):
+            return None
+        if self._next_look is None:
+            self._next_look = asyncio.ensure_future(self._looked(self._look))
+            self._next_look.add_done_callback(lambda look: look.cancelled() or look.exception())  # all may have left
+        await asyncio.shield(self._next_look)
+        return self.who(key)
+
+    async def _looked(self, before: asyncio.Task[None] | None) -> None:
+        """One look, behind the one before it. Raises: UnavailableError: the topic's end was not reached in time."""
+        if before is not None:
+            await asyncio.wait({before})
+        self._look, self._next_look = self._next_look, None
+        await asyncio.to_thread(self._directory.wait, _LOOK_S)
 
     def named(self, tenant: str, name: str) -> Principal | None:
         """As `Principals.named`."""

@@ -201,6 +201,10 @@ class Directory:
         with self._lock:
             self._awaited.pop(future, None)
 
+    def is_key(self, text: str) -> bool:
+        """Whether a text has the form of a key."""
+        return parse_key(text) is not None
+
     def wait(self, timeout_s: float) -> None:
         """Wait until all is known that the topic holds now. Raises: RightsNotHeardError: it is not in time."""
         if not self._topic.wait(timeout_s):

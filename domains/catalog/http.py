@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...indexer.search.in_steps import Searching, in_steps
 from ...schemas.endpoints import DELETE, READ, SYSTEM, WRITE, Answer, Endpoint, Need, Parameter, Request, number
+from ...schemas.errors import InvalidUrnError
 from ...schemas.hashing import canonical_json, digest
 from ...schemas.shapes import METADATA, RECORDED
 from ...schemas.urn import Urn
@@ -156,9 +157,17 @@ def _system(journal: _Searching, request: Request) -> Answer:
         **{name: read(request.query[name]) for name, read in _POINTS.items() if name in request.query},
     )  # fmt: skip
     named = {key: found.properties[key] for key in sorted(found.properties)}
-    if _PROGRAM in named and not request.may(READ, Urn.parse(named[_PROGRAM])):
-        del named[_PROGRAM], named[_WRITTEN]  # when it wrote is told of it, too
+    if not _may_be_named(named.get(_PROGRAM), request):
+        named = {key: value for key, value in named.items() if key not in (_PROGRAM, _WRITTEN)}
     return Answer(named, etag=digest(canonical_json(named)).hex(), weak=True)
+
+
+def _may_be_named(value: str | None, request: Request) -> bool:
+    """Whether a value may be read: one that is no URN is somebody's own words, since the name is anybody's."""
+    try:
+        return value is None or request.may(READ, Urn.parse(value))
+    except InvalidUrnError:
+        return True
 
 
 def _search(journal: _Searching, request: Request) -> Answer:

@@ -55,6 +55,9 @@ class PlainPrincipals:
     def who(self, key: str) -> Principal | None:
         return self.by_key.get(key)
 
+    async def newest(self, key: str) -> Principal | None:
+        return self.who(key)
+
     def named(self, tenant: str, name: str) -> Principal | None:
         return next((one for one in self.by_key.values() if (one.tenant, one.actor) == (tenant, name)), None)
 

@@ -72,6 +72,23 @@ def test_the_latest_write_is_told_to_whoever_may_read_the_program_that_wrote(ser
     assert b"unseen" not in answer.body
 
 
+@pytest.mark.parametrize(("name", "value"), [("words", "a flow"), ("unseen", str(program(*FLOW)))])
+def test_properties_that_are_called_like_those_of_a_write_break_no_answer(
+    server: Served, name: str, value: str
+) -> None:
+    """Anybody with the right may record them, with whatever value."""
+    of = dataset("seen", f"called-{name}")
+    server.journal.emit(EntityRegistered(of))
+    server.journal.emit(PropertiesSet(of, {"latest_write_program": value, "rows": "7"}, "SYSTEM"))
+    server.journal.flush()
+    server.fold()
+    at = f"/v3/namespaces/seen/datasets/{of.name}/metadata/properties/system"
+    whole = server.get(at).json
+    assert (whole["latest_write_program"], whole["rows"]) == (value, "7")
+    narrow = server.get(at, key=key_of(server, "narrow", ("analyst", "dataset:seen/*")))
+    assert (narrow.status, narrow.json.get("latest_write_program")) == (200, value if name == "words" else None)
+
+
 def test_the_rows_of_an_event_name_what_may_be_read_alone(server: Served, written: str) -> None:
     assert str(SECRET) in server.get(f"/api/v1/events/{written}").body.decode()
     narrow = key_of(server, "runs", ("analyst", "run:unseen/*"), ("analyst", "program:unseen/*"), ("analyst", str(OUT)))
