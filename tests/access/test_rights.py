@@ -139,6 +139,8 @@ def test_everywhere_is_of_every_class_that_has_a_verb() -> None:
     assert Rights([("analyst", "*")], {}).everywhere("ReadEntity")
     assert not Rights([("admin", f"{kind}:*") for kind in KINDS], {}).everywhere("Read"), "kinds that nobody declares"
     assert not Rights([("admin", "*:a/*")], {}).everywhere("Read")
+    of_repositories = [("analyst", f"{kind}:*") for kind in KINDS if action_on("Read", kind) == "ReadRepo"]
+    assert Rights(of_repositories, {}).everywhere("ReadRepo"), "on others it is not possible"
     assert not Rights([], {}).everywhere("Read")
 
 
@@ -338,6 +340,16 @@ def test_patterns_of_all_kinds_that_are_known_are_not_everything() -> None:
     assert not every.covers(Rights([("admin", "*")], {}))
     assert not every.covers(Rights([("admin", "*:a/*")], {}))
     assert every.covers(Rights([("admin", "any-1:*"), ("admin", "dataset:a/*")], {}))
+
+
+def test_grants_are_told_in_order() -> None:
+    grants = [("analyst", f"dataset:a/d{number:02}") for number in range(40)]
+    assert Rights([*grants[::-1], *grants], {}).grants == tuple(grants)
+
+
+def test_one_that_is_in_a_region_does_not_hide_a_later_one_that_is_named() -> None:
+    own = Rights([("admin", pattern) for pattern in ("dataset:a/b", "dataset:c/*", "dataset:d/x")], {})
+    assert own.covers(Rights([("admin", "dataset:c/q"), ("admin", "dataset:d/x")], {}))
 
 
 def test_rights_are_values() -> None:
