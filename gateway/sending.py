@@ -17,6 +17,7 @@ from ..rules.entity import EntityRow
 from ..schemas.endpoints import Answer, Endpoint, Request
 from ..schemas.errors import ForbiddenError, OutcomeUnknownError, UnavailableError
 from ..schemas.events.base import Event
+from ..schemas.positions import Position
 from ..schemas.urn import Urn
 from .bulk import Bulk, Emit
 from .following import Following
@@ -106,6 +107,7 @@ class Sending:
         self._request = request
         self._kept = kept
         self._refused = refused
+        self._sent: dict[tuple[str, int], Position] = {}
         self.until = until
 
     @property
@@ -123,7 +125,7 @@ class Sending:
 
     async def send(self, event: Event, *, event_time: int, expected: int | None = None) -> int:
         """As `Sends.send`."""
-        return (await self._emitted(event, event_time, expected)).value
+        return self._noted(await self._emitted(event, event_time, expected)).value
 
     async def send_all(self, events: Sequence[Event], *, event_time: int) -> None:
         """As `Sends.send_all`."""
@@ -131,12 +133,14 @@ class Sending:
         for receipt in reversed(receipts):  # once the last one is there the others mostly are, which costs no wait
             if not receipt.acknowledged:
                 await receipt
+        for receipt in receipts:
+            self._noted(receipt.position)
 
     async def write(self, event: Event, *, event_time: int, expected: int | None = None) -> Outcome:
         """As `Sends.write`."""
         follow = await self._following.follow(event.entities[0].aggregate, self._request.tenant)
         receipt = self._emitted(event, event_time, expected)
-        await receipt
+        self._noted(await receipt)
         outcome = await self._following.verdict(follow, receipt, self.left_s)
         if outcome is None:
             raise overloaded("The event is in the journal, but nothing has judged it in time.", "not-judged")
@@ -150,6 +154,18 @@ class Sending:
         return self._emit(
             event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
         )
+
+    @property
+    def positions(self) -> Sequence[Position]:
+        """As `Sends.positions`."""
+        return [*self._sent.values()]
+
+    def _noted(self, position: Position) -> Position:
+        place = position.topic, position.partition
+        known = self._sent.get(place)
+        if known is None or known.value < position.value:
+            self._sent[place] = position
+        return position
 
     def kept(self, make: Callable[[], T]) -> T:
         """As `Sends.kept`."""

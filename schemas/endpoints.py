@@ -282,6 +282,10 @@ class Sends(Protocol):
             UnavailableError: nothing holds it in time.
         """
 
+    @property
+    def positions(self) -> Sequence[Position]:
+        """Where the last event of each partition stands that was sent and acknowledged."""
+
     def kept(self, make: Callable[[], T]) -> T:
         """What outlives requests: made once in a process, by this very function."""
 

@@ -214,7 +214,7 @@ async def _receive(sends: Sends, request: Request) -> Answer:
         omitted = await _received(sends, request, request.body, receiver)
     finally:
         receiver.waiting -= 1
-    return Answer({"ok": True, "omitted": _omitted(omitted)})
+    return Answer({"ok": True, "omitted": _omitted(omitted)}, headers=_where(sends))
 
 
 async def _received(sends: Sends, request: Request, event: Any, receiver: _Receiver) -> dict[str, list[Omitted]]:
@@ -288,7 +288,7 @@ async def _receive_batch(sends: Sends, request: Request) -> Answer:
         "retriable": retriable, "non_retriable": len(failed) - retriable,
     }  # fmt: skip
     status = "success" if not failed else "failure" if len(failed) == len(events) else "partial_success"
-    return Answer({"status": status, "summary": summary, "failed_events": failed})
+    return Answer({"status": status, "summary": summary, "failed_events": failed}, headers=_where(sends))
 
 
 async def _each(
@@ -332,6 +332,12 @@ async def _each(
     late = UnavailableError("It was not acknowledged in time.", code="not-acknowledged", retry_after_s=2)
     missing = {index: _Failure.of(late) for index in range(len(events)) if index not in done}
     return sorted({**failures, **missing}.items()), again or (late if missing else None)
+
+
+def _where(sends: Sends) -> dict[str, str]:
+    """The header with which questions ask for answers that include what was sent."""
+    positions = ",".join(map(str, sends.positions))
+    return {"Metajournal-Position": positions} if positions else {}
 
 
 def _checked_inside(request: Request) -> Sequence[Need]:

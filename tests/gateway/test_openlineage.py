@@ -26,6 +26,7 @@ from metajournal.gateway import bodies
 from metajournal.gateway.principals import Principal
 from metajournal.schemas.endpoints import Request
 from metajournal.schemas.errors import MetajournalError
+from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
 from tests.gateway.openlineage_client import BATCH, LINEAGE, client, entity, event, plain
@@ -296,6 +297,24 @@ def test_a_job_that_no_facet_describes_is_known_by_its_lineage_alone(server: Ser
     assert system(server, of) == {"openlineage.documentation": '{"description":"Loads."}'}
 
 
+@pytest.mark.parametrize("at", [LINEAGE, BATCH])
+def test_the_answer_says_what_questions_must_include_to_show_the_event(server: Served, at: str) -> None:
+    """Of each partition the last position: the lake that has all of these has the event."""
+    of = data("s3://shop", f"placed-{at.rpartition('/')[2]}")
+    one = event(of.name, run_id=f"r-{of.name}")
+    sent = server.post(at, [one] if at == BATCH else one)
+    assert sent.status == 200
+    positions = [Position.parse(text) for text in sent.headers["metajournal-position"].split(",")]
+    assert len({(each.topic, each.partition) for each in positions}) == len(positions)
+    question = f"/api/v1/lineage/{of}"
+    behind = server.get(question, Metajournal_At_Least=sent.headers["metajournal-position"])
+    assert (behind.status, behind.json["code"]) == (503, "not-yet-visible"), "what does not have it says so"
+    server.fold()
+    shown = server.get(question, Metajournal_At_Least=sent.headers["metajournal-position"])
+    assert [one["runs"] for one in shown.json["relations"] if one["data"].endswith(of.name)] == [[f"r-{of.name}"]]
+    assert max(row.logical_timestamp for row in server.journal.history(of)) in {each.value for each in positions}
+
+
 def test_a_facet_that_is_no_more_is_removed(server: Served) -> None:
     urn = data("s3://shop", "removed")
     both = {"documentation": {"description": "a"}, "storage": {"storageLayer": "iceberg"}}
@@ -382,6 +401,7 @@ class SilentSends:
     """Sends nothing, as nothing is new."""
 
     left_s = 60.0
+    positions = ()
 
     def __init__(self) -> None:
         self._receiver: Any = None

@@ -32,6 +32,7 @@ class Sends:
     """
 
     left_s = 60.0
+    positions = ()
 
     def __init__(self, *, refuses: MetajournalError | None = None, hangs: bool = False) -> None:
         self.sent: list[Any] = []
