@@ -40,6 +40,7 @@ class Found:
         made_by: what makes it, the last part of a program's URN.
         keeps: of what nothing is known this time, so that what the source said of it before stays: keys of properties
             without the prefix, beginnings of such keys with a star behind them, `description`, `schema`, `tags`.
+        leaves: keys of properties without the prefix that somebody else writes and that stay as they are.
     """
 
     entity: Urn
@@ -51,10 +52,17 @@ class Found:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     made_by: str = "view"
     keeps: frozenset[str] = frozenset()
+    leaves: frozenset[str] = frozenset()
 
     def is_kept(self, key: str) -> bool:
         """Whether what was said of a key before stays where nothing is said of it now."""
-        return key in self.keeps or any(key.startswith(name[:-1]) for name in self.keeps if name.endswith("*"))
+        if key in self.keeps or key in self.leaves:
+            return True
+        return any(key.startswith(name[:-1]) for name in self.keeps if name.endswith("*"))
+
+    def beside(self, properties: Mapping[str, str]) -> Found:
+        """What is to be stated of an entity that has these SYSTEM properties, where others write some of them too."""
+        return self
 
     @property
     def stated(self) -> dict[str, str]:
@@ -158,6 +166,7 @@ def _cut(found: Found, limit: int) -> Found:
         columns,
         found.made_by,
         frozenset(map(_utf8, found.keeps)),
+        found.leaves,
     )
 
 

@@ -171,7 +171,7 @@ def plan(
         if one.entity in seen:
             continue
         seen.add(one.entity)
-        step = _stated(source, fitted(one), held.get(one.entity), at_ms)
+        step = _stated(source, one, held.get(one.entity), at_ms)
         if step is None:
             unchanged += 1
         else:
@@ -204,6 +204,7 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     live = row is not None and row.live
     properties: Mapping[str, str] = row.properties if row is not None and live else {}
     tags = row.tags if row is not None and live else ()
+    found = fitted(found.beside(properties))
     own, others = _mark(source, properties), _others(source, properties)
     shared = {"description": found.description, "schema": _schema_text(found)}
     shared_texts = {
@@ -215,7 +216,7 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     own_tags = {*found.tags, *(own.tags if "tags" in found.keeps else ())} - ({*tags} - {*own.tags})
     mark = Mark(tuple(sorted(shared_texts)), tuple(sorted(own_tags - {*others.tags})))
     stated = {f"{source.prefix}{key}": value for key, value in found.stated.items()}
-    if found.keeps:
+    if found.keeps or found.leaves:
         own_keys = (key for key in properties if key.startswith(source.prefix))
         kept = {key: properties[key] for key in own_keys if found.is_kept(key.removeprefix(source.prefix))}
         stated = {**kept, **stated}

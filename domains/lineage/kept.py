@@ -257,6 +257,18 @@ def update_of(properties: Mapping[str, str], facets: Iterable[Facet]) -> tuple[U
     return Update(new, tuple(removed)), stood
 
 
+def as_late(properties: Mapping[str, str], at_ms: Mapping[str, int]) -> frozenset[str]:
+    """Of some facets those that stand at the same time or a later one; no stopgaps.
+
+    Args:
+        properties: of the entity, of scope SYSTEM.
+        at_ms: the time of each facet by its name, milliseconds UTC.
+    """
+    times = _times(properties.get(TIMES, ""))
+    known = {name: times[name] for name in at_ms.keys() & times.keys() if not times[name].is_stopgap}
+    return frozenset(name for name, time in known.items() if time.at_ms >= at_ms[name])
+
+
 class _Time(NamedTuple):
     """The time of a facet, as an entity's properties have it."""
 

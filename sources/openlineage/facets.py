@@ -1,14 +1,17 @@
 """The facets of a dataset or job, collected event by event; the newest of each facet counts. Pure.
 
 A facet that no event has changes nothing, so earlier metadata from it stays; one with `_deleted` removes it.
+Facets that came over HTTP are properties with the same prefix (`domains.lineage.kept`): they and their times stay.
 Source: OpenLineage specification 2-0-2, facets of datasets and jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ...domains.lineage import kept
 from ...domains.lineage.facets import columns_of, description_of, is_removal, listed, text_of, without_secrets
 from ...schemas.urn import Urn
 from ..found import Found
@@ -28,6 +31,43 @@ _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "sourceCodeLocation": ("code",),
 }
 """The facets that are read, and of what each speaks: keys as `Found.keeps` has them."""
+
+_OF_DATA: Final = {"schema": "schema", "documentation": "description"}
+"""The facets that become description and schema of data over HTTP, too."""
+_SHARED: Final = frozenset({"storage", "version", "sql"})
+"""The facets whose property has their name over HTTP, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInEvents(Found):
+    """A dataset or job that events describe.
+
+    Attributes:
+        at_ms: time of what also comes over HTTP at the same key, by facet, milliseconds UTC.
+    """
+
+    at_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def beside(self, properties: Mapping[str, str]) -> Found:
+        """As `Found.beside`: without what came over HTTP and is as late or later; all that came there stays."""
+        keys = {key.removeprefix(kept.PREFIX) for key in properties if key.startswith(kept.PREFIX)}
+        late = kept.as_late(properties, self.at_ms)
+        return replace(
+            self,
+            description=None if "documentation" in late else self.description,
+            schema=None if "schema" in late else self.schema,
+            properties={key: value for key, value in self.properties.items() if key not in late},
+            keeps=self.keeps | {_OF_DATA[name] for name in late & _OF_DATA.keys()},
+            leaves=frozenset({key for key in keys if not _is_own(key)} | (late & _SHARED)),
+        )
+
+
+_OWN: Final = frozenset(key for keys in _SAYS.values() for key in keys) - {"schema", "description", "tags"}
+
+
+def _is_own(key: str) -> bool:
+    """Whether a property is what files of events say."""
+    return key in _OWN or any(key.startswith(name[:-1]) for name in _OWN if name.endswith("*"))
 
 
 class Facets:
@@ -49,6 +89,10 @@ class Facets:
             if name in _SAYS and self._newest.get(name, (at_ms, None))[0] <= at_ms:
                 self._newest[name] = at_ms, facet
 
+    @property
+    def _shared(self) -> set[str]:
+        return {*_SHARED} if self._is_job else {*_SHARED, *_OF_DATA}
+
     def found(self) -> Found:
         """The entity."""
         facets = {name: facet for name, (_, facet) in self._newest.items() if not is_removal(facet)}
@@ -58,7 +102,7 @@ class Facets:
         properties = dict(_properties(facets, fields))
         if self._is_job:
             properties.setdefault("type", "job")
-        return Found(
+        return FoundInEvents(
             self._entity,
             description_of(facets.get("documentation")),
             tuple((name, kind) for name, kind, _ in fields) or None,
@@ -66,6 +110,7 @@ class Facets:
             tuple(sorted(_tags(facets))),
             columns=dict(_column_lineage(facets.get("columnLineage"))),
             keeps=frozenset(silent - spoken),
+            at_ms={name: self._newest[name][0] for name in self._newest.keys() & self._shared},
         )
 
 

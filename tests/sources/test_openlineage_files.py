@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.events import SYSTEM, EntityRegistered, PropertiesRemoved, PropertiesSet
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import program, run
+from metajournal.domains.lineage import kept
 from metajournal.domains.lineage.events import AccessesRecorded, RunStarted, RunStopped
-from metajournal.domains.lineage.facets import without_secrets
+from metajournal.domains.lineage.facets import Described, Side, without_secrets
 from metajournal.domains.lineage.openlineage import facts_of, run_events
 from metajournal.sources.found import Found, Past, Problem
 from metajournal.sources.openlineage.source import PIECE, OpenLineageFiles
@@ -22,12 +24,13 @@ from metajournal.sources.source import Identity, SourceError
 from tests.builders import NOON
 from tests.properties import examples
 from tests.rules.harness import Catalog
-from tests.sources.test_plan import brought, held_of
+from tests.sources.test_plan import brought, held_of, judged
 
 ID = Identity("openlineage", "openlineage", "openlineage.")
 ORDERS = data("postgres://db.acme:5432", "shop.public.orders")
 DAILY = data("s3://lake", "daily/orders")
 JOB = program("airflow", "load.orders", "workflow", "load.orders")
+SOURCE = {"namespace": "postgresql://DB.acme", "name": "shop.public.orders"}
 FACETS: dict[str, Any] = {
     "schema": {"fields": [
         {"name": "id", "type": "bigint", "description": "the key"},
@@ -166,6 +169,63 @@ def test_what_is_added_to_a_file_makes_one_piece_of_it_new(tmp_path: Path) -> No
     assert len(before) == len(after) == 3
     assert [past.id for past in before[:2]] == [past.id for past in after[:2]]
     assert before[2].id != after[2].id
+
+
+def over_http(ledger: Catalog, at_ms: int, facets: dict[str, Any], entity: Any = ORDERS) -> None:
+    """What the gateway writes of facets of data."""
+    told, omitted = kept.facets_of(Described(entity, Side.DATASET, facets), at_ms)
+    held = held_of(ledger).get(str(entity))
+    update, _ = kept.update_of(held.properties if held is not None else {}, told)
+    assert omitted == []
+    if update is not None:
+        if held is None:
+            judged(ledger, EntityRegistered(entity), "gateway")
+        if update.removed:
+            judged(ledger, PropertiesRemoved(entity, list(update.removed), scope=SYSTEM), "gateway")
+        judged(ledger, PropertiesSet(entity, update.properties, SYSTEM), "gateway")
+
+
+LATE = 4_102_444_800_000
+"""Later than the events of the files, milliseconds UTC."""
+HTTP: dict[str, Any] = {
+    "schema": {"fields": [{"name": "total", "type": "int"}]},
+    "documentation": {"description": "Over HTTP"},
+    "ownership": {"owners": [{"name": "carol"}]},
+    "storage": {"storageLayer": "iceberg"},
+    "tags": {"tags": [{"key": "gdpr"}]},
+    "symlinks": {"identifiers": []},
+}
+
+
+def test_an_import_leaves_what_came_over_http_and_its_times(tmp_path: Path) -> None:
+    ledger = Catalog()
+    over_http(ledger, LATE, HTTP)
+    before = dict(held_of(ledger)[str(ORDERS)].properties)
+    del before["last_update_time"], before["last_updated_by"]
+    found, _, _ = read(tmp_path, event(inputs=[{**SOURCE, "facets": {**FACETS, "storage": {"storageLayer": "delta"}}}]))
+    brought(ledger, ID, [*found.values()], whole=False)
+    after = held_of(ledger)[str(ORDERS)].properties
+    assert before.items() <= after.items()
+    assert after["openlineage.owner"] == "team:sales, carol"
+    assert brought(ledger, ID, [*found.values()], whole=False) == []
+    over_http(ledger, LATE - 1, {"documentation": {"description": "Older"}})
+    assert held_of(ledger)[str(ORDERS)].properties["description"] == "Over HTTP"
+
+
+def test_of_what_both_say_at_one_key_the_later_stands(tmp_path: Path) -> None:
+    ledger = Catalog()
+    found, _, _ = read(tmp_path, event(inputs=[{**SOURCE, "facets": {**FACETS, "storage": {"storageLayer": "delta"}}}]))
+    brought(ledger, ID, [*found.values()], whole=False)
+    assert held_of(ledger)[str(ORDERS)].properties["openlineage.storage"] == "delta"
+    over_http(ledger, LATE, HTTP)
+    assert brought(ledger, ID, [*found.values()], whole=False) == []
+    later = event(eventTime="2200-01-01T00:00:00Z", inputs=[
+        {**SOURCE, "facets": {**FACETS, "storage": {"storageLayer": "hudi"}}}
+    ])  # fmt: skip
+    found, _, _ = read(tmp_path, later)
+    brought(ledger, ID, [*found.values()], whole=False)
+    after = held_of(ledger)[str(ORDERS)].properties
+    assert (after["description"], after["openlineage.storage"]) == ("What was bought", "hudi")
 
 
 def test_what_a_file_does_not_name_is_not_gone(tmp_path: Path) -> None:
