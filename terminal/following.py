@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from ..schemas.errors import InputError
 from .options import SECONDS
 from .rendering import console, note, print_json, shortened, time_text
 
@@ -121,10 +122,16 @@ def _interruptible(subscription: Subscription[Any]) -> Iterator[None]:
 
 
 def since_point(text: str | None) -> Any:
-    """What `--since` says, as `Journal.subscribe` takes it."""
+    """What `--since` says, as `Journal.subscribe` takes it. Raises: InputError: it is no starting point."""
     from ..values import point
 
-    return text if text is None or text in EDGES else point(text)
+    if text is None or text in EDGES:
+        return text
+    try:
+        return point(text)
+    except InputError as error:
+        error.advise(f"Give {EARLIEST}, {LATEST}, a position (TOPIC/PARTITION/VALUE) or a time. {error.hint}")
+        raise
 
 
 def placed_line(record: Change | State, own_tenant: str, what: str, who: str | None) -> Text:

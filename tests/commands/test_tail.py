@@ -18,6 +18,7 @@ from metajournal.commands.tailing import fact, record_line, tail
 from metajournal.consumers.records import Change
 from metajournal.domains.repositories.tail_commands import tail as repo_tail
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.errors import InputError
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.stack.home import SETTINGS_FILE, settings_text, write_private
@@ -121,6 +122,13 @@ def test_a_line_says_what_came_what_went_and_what_changed() -> None:
         "2023-11-14 22:13:20.000Z  dataset:default/a  USER    +tag a, -tag b c, owner: alice → bob, +new, -old"
         "  by carol\\x07"
     )
+
+
+@pytest.mark.parametrize("typed", ["yesterday", "5m", "a/b"])
+def test_what_is_no_start_is_told_what_is(typed: str) -> None:
+    with pytest.raises(InputError) as refused:
+        since_point(typed)
+    assert refused.value.hint.startswith("Give earliest, latest, a position (TOPIC/PARTITION/VALUE) or a time.")
 
 
 @pytest.mark.parametrize("command", [tail, repo_tail])
