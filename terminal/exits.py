@@ -42,6 +42,9 @@ COMPLETION = "_METAJOURNAL_COMPLETE"  # set by the shell's completion, which cli
 
 _ONLY_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
 
+_POINTS = {"--as-at": "--as-of", "--as-of": "--as-at"}
+"""Options with names alike: what the journal held at a point, and what was true at a time."""
+
 _NOT_ALLOWED = ("not-allowed", "not-authorized", "not-authenticated")
 _BY_CLASS: tuple[tuple[type[MetajournalError], int], ...] = (  # the first that fits counts
     (UnknownEntityError, PROBLEM),
@@ -224,8 +227,16 @@ def _usage(error: click.ClickException, as_json: bool) -> int:
         return USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "metajournal"
-    print_error("usage", error.format_message(), f"{command} --help", as_json=as_json)
+    print_error("usage", _said(error), f"{command} --help", as_json=as_json)
     return USAGE
+
+
+def _said(error: click.ClickException) -> str:
+    """What click says; --as-of, which asks something else, is not suggested for --as-at, nor the other way round."""
+    name = getattr(error, "option_name", None)
+    if name in _POINTS and _POINTS[name] in (getattr(error, "possibilities", None) or ()):
+        return f"{error.message} {_POINTS[name]} asks something else; `metajournal show` takes {name}."
+    return error.format_message()
 
 
 def leave(code: int) -> NoReturn:

@@ -61,6 +61,8 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("show dataset:a/b", 3, "kafka-unavailable", "metajournal up"),
     ("history dataset:a/b", 3, "kafka-unavailable", "No Kafka broker answers at 127.0.0.1:1"),
     ("search x", 3, "search-unavailable", "`metajournal up`"),
+    ("history dataset:a/b --as-at 1", 2, "usage", "--as-of asks something else; `metajournal show` takes --as-at."),
+    ("search x --as-of 1", 2, "usage", "--as-at asks something else; `metajournal show` takes --as-of."),
     ("search --kidn x", 2, "usage", "metajournal search --help"),
     ("search --at-least soon", 2, "invalid-position", "receipts"),
     ("search x --limit 5000", 2, "usage", "at most 1,000 without --urns"),
