@@ -25,10 +25,11 @@ from rich.text import Text
 from ..domains.catalog.events import EntityRegistered, TagsAdded
 from ..domains.catalog.urns import dataset
 from ..schemas.positions import Position
+from ..schemas.rejections import detail_in_words
 from ..schemas.urn import Urn
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.rendering import print_json, table
-from ..terminal.views import detail_text, entity_view, history_view, hits_view
+from ..terminal.views import entity_view, history_view, hits_view
 from ..values import entity_json, outcome_json
 from .demo_environment import ACTOR, EnvironmentSteps, tries
 from .demo_git import GitInput, GitSteps, git_input
@@ -250,7 +251,7 @@ class Demo:
         )
         self.teller.section("An event that the rules reject")
         self.teller.line(f"emit TagsAdded({event.entity}, tags=[x]) → {receipt.position}")
-        why = f": {verdict.get('reason')}, {detail_text(verdict.get('detail'))}"
+        why = f": {verdict.get('reason')}, {detail_in_words(verdict.get('detail'))}"
         self.teller.line(Text.assemble((verdict["outcome"], "bold red"), why))
         self.teller.line("It stays in the journal and changes nothing; the same journal always gives the same verdict.")
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..schemas.rejections import detail_in_words
 from ..terminal.rendering import fields, safe, shortened, table, time_text, verdict
-from ..terminal.views import detail_text
 
 
 def trace_view(trace: dict[str, Any]) -> RenderableType:
@@ -58,7 +58,8 @@ def _outcome(step: dict[str, Any]) -> Text:
         return Text.assemble(("pending", "yellow"), waits)
     text = verdict(word)
     if step["reason"]:
-        text.append(f": {safe(step['reason'])} {shortened(detail_text(step['detail']), 160)}".rstrip(), style="default")
+        why = shortened(detail_in_words(step["detail"]), 160)
+        text.append(f": {safe(step['reason'])} {why}".rstrip(), style="default")
     if step["original"]:
         text.append(f" of {step['original']}, which counts", style="default")
     return text

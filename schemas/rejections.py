@@ -5,8 +5,8 @@ A reason that is not known here gets the step that fits all: the same event gets
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from .errors import RejectedError
 from .registry import domains_in
@@ -17,6 +17,21 @@ STEPS: Final[Mapping[str, str]] = {
     "wrong-aggregate": "Send it with the key of its own entity, as the client does.",
 }
 """The next step by the reasons of `rules.admission`, which every domain's events may get."""
+
+
+def detail_in_words(detail: Any) -> str:
+    """The detail of a rejection, as people read it: pairs, faults of fields, or a text."""
+    if isinstance(detail, Mapping):
+        return ", ".join(f"{key} {value}" for key, value in detail.items())
+    if isinstance(detail, Iterable) and not isinstance(detail, str):
+        return "; ".join(map(_fault_in_words, detail))
+    return "" if detail is None else str(detail)
+
+
+def _fault_in_words(fault: Any) -> str:
+    if isinstance(fault, Mapping) and {"field", "message"} <= fault.keys():
+        return f"{fault['field']}: {fault['message']}"
+    return detail_in_words(fault)
 
 
 def next_step(reason: str, topic: str) -> str:

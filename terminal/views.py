@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ..schemas.errors import UnknownEntityError
 from ..schemas.limits import RESERVED_PROPERTIES
+from ..schemas.rejections import detail_in_words
 from .differences import changed_fields, changed_value, field_text, listed
 from .here import as_typed_here
 from .rendering import fields, many, safe, shortened, table, time_text, verdict
@@ -185,16 +186,7 @@ def why_rejected(line: Mapping[str, Any]) -> str:
     if line["reason"] == UnknownEntityError.CODE and isinstance(detail, Mapping) and "entity" in detail:
         error = UnknownEntityError(shortened(detail["entity"], 120))
         return f"{error.message} {error.hint}"
-    return shortened(detail_text(detail), 160)
-
-
-def detail_text(detail: Any) -> str:
-    """The detail of a rejection in words."""
-    if isinstance(detail, Mapping):
-        return ", ".join(f"{key} {value}" for key, value in detail.items())
-    if isinstance(detail, Iterable) and not isinstance(detail, str):
-        return "; ".join(f"{fault['field']}: {fault['message']}" for fault in detail)
-    return "" if detail is None else str(detail)
+    return shortened(detail_in_words(detail), 160)
 
 
 def result_line(result: Mapping[str, Any]) -> Text:

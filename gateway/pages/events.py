@@ -11,14 +11,15 @@ from ...client import Journal
 from ...schemas.endpoints import Parameter, Request
 from ...schemas.errors import InputError, UnknownEventError
 from ...schemas.pages import Page, Shown
-from ...schemas.rejections import next_step
+from ...schemas.rejections import detail_in_words, next_step
 from ..own.events import trace_of
 from .needs import needs_nothing
 
 
 def _event(journal: Journal, request: Request) -> Shown:
     wanted = request.query.get("event", "").strip()
-    values: dict[str, Any] = {"next_step": next_step, "wanted": wanted, "trace": None, "unknown": None}
+    values: dict[str, Any] = {"wanted": wanted, "trace": None, "unknown": None}
+    values |= {"next_step": next_step, "in_words": detail_in_words}
     if not wanted:
         return Shown("event.html", values)
     try:

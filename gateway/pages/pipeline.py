@@ -22,7 +22,7 @@ from ...schemas.endpoints import PIPELINE, READ, Need, Request
 from ...schemas.errors import MetajournalError
 from ...schemas.pages import Page, Shown
 from ...schemas.positions import EPOCH_SHIFT, Cut
-from ...schemas.rejections import next_step
+from ...schemas.rejections import detail_in_words, next_step
 from ..own.rows import may, may_name
 from .rebuilds import rebuilds, said_of
 
@@ -140,9 +140,10 @@ def _pipeline(journal: Journal, request: Request) -> Shown:
     ]  # fmt: skip
     unfinished, unknown = rebuilds(journal, told.ends)
     values = {
-        "rebuilds": unfinished, "unknown": unknown, "next_step": next_step, "freshness": told,
-        "places": sorted(told.ends), "refused": shown, "hidden": len(shown) < len(refused.events),
-        "looked": len(refused.events), "shelved": refused.shelved, "problem": problem, "days": _DAYS,
+        "rebuilds": unfinished, "unknown": unknown, "freshness": told, "next_step": next_step,
+        "in_words": detail_in_words, "places": sorted(told.ends), "refused": shown, "days": _DAYS,
+        "hidden": len(shown) < len(refused.events), "looked": len(refused.events), "shelved": refused.shelved,
+        "problem": problem,
     }  # fmt: skip
     return Shown("pipeline.html", values)
 

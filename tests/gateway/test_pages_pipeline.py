@@ -16,7 +16,7 @@ from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
 from metajournal.rules.admission import REASONS
 from metajournal.schemas.registry import domains
-from metajournal.schemas.rejections import STEPS, next_step
+from metajournal.schemas.rejections import STEPS, detail_in_words, next_step
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member
 from tests.gateway.indexed import index
@@ -33,6 +33,12 @@ def test_every_reason_of_a_rejection_has_its_next_step() -> None:
         for reason, step in domain.next_steps:
             assert next_step(reason, f"metajournal.journal.{domain.journal or domain.name}") == step
     assert next_step("of-another-domain", "metajournal.journal.catalog").startswith("Read the reason")
+
+
+def test_a_detail_is_told_in_words() -> None:
+    assert detail_in_words({"entity": "dataset:a/b", "found": 3}) == "entity dataset:a/b, found 3"
+    assert detail_in_words([{"field": "tags", "message": "is empty"}, "odd"]) == "tags: is empty; odd"
+    assert (detail_in_words("late"), detail_in_words(None)) == ("late", "")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +63,18 @@ def test_a_rejected_event_has_its_reason_and_the_next_step(server: Served, root:
     assert next_step("unknown-entity", "x.catalog") in row.text
     event = root.page(str(row.all("a")[0].attributes["href"]))
     assert next_step("unknown-entity", "x.catalog") in event.text
+    for text in (row.text, event.text):
+        assert "entity dataset:pipeline/absent" in text
+        assert "{'entity'" not in text
+
+
+@pytest.mark.services
+def test_who_grants_to_nobody_reads_the_next_step_of_access(server: Served, root: Browser) -> None:
+    server.journal.access.grant("biling", ("emitter", "dataset:*")).position  # noqa: B018  (refused)
+    server.fold()
+    page = eventually(lambda: found if "access-principal:biling" in (found := root.page("/pipeline")).text else None)
+    row = next(row for row in page.all("tr") if "access-principal:biling" in row.text)
+    assert "Register the principal, or define the role, first." in row.text
 
 
 @pytest.mark.services
