@@ -290,7 +290,7 @@ def moment(text: str) -> int:
         raise InputError(
             f"{error}.",
             code="not-a-time",
-            hint="Write ISO 8601 (UTC without a zone), or seconds or milliseconds since 1970.",
+            hint="Write ISO 8601 (a time without a zone is UTC), or seconds or milliseconds since 1970.",
         ) from None
 
 

@@ -224,7 +224,7 @@ class ForbiddenError(InputError):
     """The principal of a request over HTTP does not have the right to do that."""
 
     CODE = "forbidden"
-    HINT = "Ask an administrator for the right, or use another key."
+    HINT = "Use another key, or have the right granted: `metajournal access grant PRINCIPAL ROLE --on PATTERN`."
 
 
 class QueueFullError(MetajournalError):

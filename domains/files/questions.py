@@ -75,5 +75,5 @@ def _time(name: str, value: Any) -> int:
         raise FilesQueryError(
             f"{name}: {error}.",
             code="unreadable-time",
-            hint="Write ISO 8601 (UTC without a zone), or seconds or milliseconds since 1970.",
+            hint="Write ISO 8601 (a time without a zone is UTC), or seconds or milliseconds since 1970.",
         ) from None
