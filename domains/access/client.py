@@ -281,6 +281,17 @@ def unknown_role(role: str, known: Iterable[str]) -> InputError:
     return InputError(f"There is no role {role!r:.140}.", code="unknown-role", hint=meant)
 
 
+def no_principal(principal: str, known: Iterable[str]) -> str:
+    """What is said where there is no principal of that name.
+
+    Args:
+        known: principals that may be named as what was meant.
+    """
+    nearest = get_close_matches(principal, list(known), 1)
+    meant = f" Did you mean {nearest[0]}?" if nearest else ""
+    return f"There is no principal {principal!r:.140}.{meant}"
+
+
 def checked_action(action: str) -> str:
     """An action that there is. Raises: InputError: there is none of that name."""
     from .rights import known_actions

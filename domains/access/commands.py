@@ -6,8 +6,9 @@ value.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import time_ns
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ...terminal.listing import Listing
     from .client import AccessClient, WithAccess
 
+_NAMES_S: Final = 5.0
+"""Seconds to wait for the names of all principals, only to suggest one."""
 _actor_option = click.option("--actor", metavar="NAME", help="Who is making the change.")
 _on_option = click.option(
     "--on", "patterns", metavar="PATTERN", multiple=True,
@@ -68,7 +71,7 @@ def register(given: Options, /, principal: str, actor: str | None, as_json: bool
 def disable(given: Options, /, principal: str, actor: str | None, as_json: bool) -> int:
     """Disable a principal. All its keys and sessions end permanently; its grants stay."""
     with given.journal() as journal:
-        return _tell(_access(journal).disable(principal, **_said(actor)), as_json)
+        return _tell_of(journal, principal, _access(journal).disable(principal, **_said(actor)), as_json)
 
 
 @access.command()
@@ -94,7 +97,7 @@ def grant(
             raise
         except UnavailableError as error:
             note(f"Whether the role is defined is not known: {error} If it is not, the grant allows nothing.")
-        return _tell(_access(journal).grant(principal, *grants, **_said(actor)), as_json)
+        return _tell_of(journal, principal, _access(journal).grant(principal, *grants, **_said(actor)), as_json)
 
 
 @access.command()
@@ -120,7 +123,8 @@ def revoke(
         raise InputError("Give either ROLE and --on, or --all.")
     grants = [] if role is None else [(role, pattern) for pattern in patterns]
     with given.journal() as journal:
-        return _tell(_access(journal).revoke(principal, *grants, all=every, **_said(actor)), as_json)
+        receipt = _access(journal).revoke(principal, *grants, all=every, **_said(actor))
+        return _tell_of(journal, principal, receipt, as_json)
 
 
 @access.command()
@@ -197,6 +201,7 @@ def issue_key(
     with given.journal() as journal:
         issued = _access(journal).issue_key(principal, label=label, not_after=limit_ms, once=once, **_said(actor))
         result = _result(issued.receipt)
+        line = _line_of(journal, principal, result)
     if result["ok"]:
         result |= {"id": issued.key.id, "key": issued.key.text}
     if as_json:
@@ -207,7 +212,7 @@ def issue_key(
         if limit_ms is not None and limit_ms <= time_ns() // 1_000_000:
             note(f"It is refused already: {time_text(limit_ms)} has passed.")
     else:
-        console().print(_line(result), soft_wrap=True)
+        console().print(line, soft_wrap=True)
     return FINE if result["ok"] else PROBLEM
 
 
@@ -223,8 +228,9 @@ def issue_code(given: Options, /, principal: str, actor: str | None, as_json: bo
     with given.journal() as journal:
         issued = _access(journal).issue_code(principal, **_said(actor))
         result = _result(issued.receipt)
+        line = _line_of(journal, principal, result)
     if not result["ok"]:
-        print_json(result) if as_json else console().print(_line(result), soft_wrap=True)
+        print_json(result) if as_json else console().print(line, soft_wrap=True)
         return PROBLEM
     address = gateway_address(given.home)
     link = None if address is None else login_link(address, issued.key.text)
@@ -344,18 +350,43 @@ def _tell(receipt: Receipt, as_json: bool) -> int:
     return FINE if result["ok"] else PROBLEM
 
 
+def _tell_of(journal: ConnectedJournal, principal: str, receipt: Receipt, as_json: bool) -> int:
+    """As `_tell`, of an event about a principal."""
+    result = _result(receipt)
+    print_json(result) if as_json else console().print(_line_of(journal, principal, result), soft_wrap=True)
+    return FINE if result["ok"] else PROBLEM
+
+
 def _line(result: dict[str, Any]) -> Text:
     """What became of an event; of one that was refused also why, and what to do."""
-    from rich.text import Text
-
     from ...schemas.rejections import next_step
     from ...terminal.views import why_rejected
 
+    if "reason" not in result:
+        return _line_with(result)
+    topic = str(result["position"]).rsplit("/", 2)[0]
+    return _line_with(result, why_rejected(result), next_step(result["reason"], topic))
+
+
+def _line_of(journal: ConnectedJournal, principal: str, result: dict[str, Any]) -> Text:
+    """As `_line`, of an event about a principal: where there is none, with the nearest name and how to register it."""
+    from .client import no_principal
+    from .urns import principal_urn
+
+    detail = result.get("detail")
+    if result.get("reason") != UnknownEntityError.CODE or detail != {"entity": str(principal_urn(principal))}:
+        return _line(result)
+    known: list[str] = []
+    with suppress(UnavailableError):
+        known = [one.name for one in _access(journal).principals(timeout_s=_NAMES_S)]
+    return _line_with(result, no_principal(principal, known), f"`metajournal access register {principal}` creates it.")
+
+
+def _line_with(result: dict[str, Any], why: str = "", step: str = "") -> Text:
+    from rich.text import Text
+
     text = Text.assemble(verdict(str(result["outcome"])), f"  {result['position']}")
-    if "reason" in result:
-        topic = str(result["position"]).rsplit("/", 2)[0]
-        text.append(f"  {result['reason']}: {why_rejected(result)}\n  next: {next_step(result['reason'], topic)}")
-    return text
+    return text.append(f"  {result['reason']}: {why}\n  next: {step}") if "reason" in result else text
 
 
 def _granted(grants: list[dict[str, str]], width: int) -> str:

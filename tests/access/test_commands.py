@@ -83,8 +83,13 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     assert (late["reason"], "key" in late) == ("unknown-entity", False)
     told = installation.metajournal("access", "issue-code", "nobody")
     assert told.returncode == 1
-    assert "unknown-entity: There is no entity access-principal:nobody." in told.stdout
-    assert "\n  next: " in told.stdout
+    assert "unknown-entity: There is no principal 'nobody'.\n  next: " in told.stdout
+    assert "`metajournal access register nobody`" in told.stdout
+    for words in (("grant", "adda", "developer", "--on", "*"), ("issue-key", "adda"), ("issue-code", "adda")):
+        refused = installation.metajournal("access", *words)
+        assert refused.returncode == 1
+        assert "There is no principal 'adda'. Did you mean ada?\n  next: " in refused.stdout
+        assert "access-principal:" not in refused.stdout
 
 
 def test_what_stands_of_access_is_published_and_found_nowhere(installation: Installation) -> None:
