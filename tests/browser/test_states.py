@@ -78,6 +78,7 @@ def bad_registration(visitor: Visitor, server: Served) -> None:
 
 def bad_grant(visitor: Visitor, server: Served) -> None:
     page = visitor.go("/access/principals/root")
+    page.get_by_role("combobox", name="Role").select_option("analyst")
     page.get_by_label("On", exact=True).fill("dataset:")
     page.get_by_role("button", name="Grant").click()
 
