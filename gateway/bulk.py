@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -18,6 +18,7 @@ from ..client import Journal
 from ..producers.emitter import Emitter
 from ..producers.receipts import Receipt
 from ..schemas.errors import MetajournalError
+from ..schemas.registry import domain_named, served
 
 Emit = Callable[..., Receipt]
 _log = logging.getLogger("metajournal.gateway")
@@ -72,7 +73,13 @@ class Bulk:
     def _made(self) -> Emitter:
         settings = self._journal.settings
         client = replace(settings.client, linger_ms=max(_LINGER_MS, settings.client.linger_ms))
-        return Emitter(replace(settings, client=client), self._journal.epochs, beside=self._journal.emitter)
+        emitter = Emitter(replace(settings, client=client), self._journal.epochs, beside=self._journal.emitter)
+        try:
+            publish_schemas(emitter, self._journal.epochs.domains)
+        except MetajournalError:
+            _close(emitter)
+            raise
+        return emitter
 
     async def close(self) -> None:
         """Wait for what is on its way, and let go of the connections."""
@@ -81,6 +88,20 @@ class Bulk:
                 await self._making
         if self._emitter is not None:
             await asyncio.to_thread(_close, self._emitter)
+
+
+def publish_schemas(emitter: Emitter, domains: Iterable[str]) -> None:
+    """Have the schemas of all events in the journal, so that no request waits for one of them: an emitter that lacks one
+    looks for it in Kafka while whoever emits waits.
+
+    Raises:
+        KafkaUnavailableError: they could not be published.
+    """
+    known = {domain.name: domain for name in domains if (domain := domain_named(name)) is not None}
+    known |= {domain.name: domain for domain in served() if domain.journal in known}
+    for domain in known.values():
+        if domain.package and domain.event_types:
+            emitter.publish_schemas(domain.event_types[0])
 
 
 def _close(emitter: Any) -> None:

@@ -23,9 +23,9 @@ from starlette.middleware.cors import CORSMiddleware
 from ..client import Journal
 from ..cycles import rarely_sought
 from ..schemas.errors import ConfigError
-from ..schemas.registry import domain_named
 from ..schemas.settings import GatewaySettings, Settings
 from .app import Gateway
+from .bulk import publish_schemas
 from .health import Operator, Readiness
 from .principals import Principals
 from .protocol import DeadlinedProtocol
@@ -104,7 +104,8 @@ class Serving:
         """Serve until told to end."""
         settings = self._settings
         with ThreadPoolExecutor(1) as once:  # whose thread is not kept
-            await asyncio.get_running_loop().run_in_executor(once, publish_schemas, self._journal)
+            emitter, domains = self._journal.emitter, self._journal.epochs.domains
+            await asyncio.get_running_loop().run_in_executor(once, publish_schemas, emitter, domains)
         gateway = Gateway(self._journal, self._principals, settings)
         readiness = Readiness(self._journal, self._principals)
         app: Any = gateway
@@ -173,14 +174,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def publish_schemas(journal: Journal) -> None:
-    """Have the schemas of all events in the journal, so that no request waits for one of them."""
-    for name in journal.epochs.domains:
-        domain = domain_named(name)
-        if domain is not None and domain.package and domain.event_types:
-            journal.emitter.publish_schemas(domain.event_types[0])
 
 
 def _config(app: Any, settings: GatewaySettings, *, tls: bool) -> uvicorn.Config:

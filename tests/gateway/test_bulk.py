@@ -12,9 +12,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from metajournal import EntityRegistered, Journal, dataset
+from metajournal import EntityRegistered, Journal, RunStarted, dataset
+from metajournal import run as run_urn
 from metajournal.gateway import bulk
 from metajournal.gateway.bulk import MANY, Bulk
+from metajournal.producers import published
 from metajournal.producers.kafka import Noted
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import InputError
@@ -56,6 +58,19 @@ def test_few_are_not_kept_waiting_for_more_and_many_are_gathered(journal: Journa
             receipts = [emit(EntityRegistered(dataset("bulk", f"d{number}"))) for number in range(50)]
             await asyncio.gather(*receipts)
             assert len({receipt.position for receipt in receipts}) == 50
+
+    asyncio.run(run())
+
+
+def test_no_event_waits_for_its_schema(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever emits first of a domain would look for it in Kafka, with everybody else waiting."""
+
+    async def run() -> None:
+        async with gathering(journal) as made:
+            monkeypatch.setattr(published, "read_all", None)
+            monkeypatch.setattr(published, "write_all", None)
+            await made.emit(MANY)(EntityRegistered(dataset("bulk", "first")))
+            await made.emit(MANY)(RunStarted(run_urn("bulk", "a", "flow", "f", "r"), 1))
 
     asyncio.run(run())
 
