@@ -91,8 +91,8 @@ class Bulk:
 
 
 def publish_schemas(emitter: Emitter, domains: Iterable[str]) -> None:
-    """Have the schemas of all events in the journal, so that no request waits for one of them: an emitter that lacks one
-    looks for it in Kafka while whoever emits waits.
+    """Have the schemas of all events in the journal, so that no request waits for one: an emitter that lacks one looks
+    for it in Kafka while whoever emits waits.
 
     Raises:
         KafkaUnavailableError: they could not be published.
