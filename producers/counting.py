@@ -23,14 +23,14 @@ class ClientMetrics:
     Args:
         port: on 127.0.0.1.
     Attributes:
-        waiting: of each emitter, the number of records without an acknowledgement now.
+        waiting: of each open emitter, the number of records without an acknowledgement now.
     """
 
     def __init__(self, port: int) -> None:
-        self.waiting: list[Callable[[], int]] = []
+        self.waiting: dict[object, Callable[[], int]] = {}
         self._figures = figures = Figures()
         self._endpoint = Endpoint(
-            port, figures, lambda: figures.set(metrics.WAITING, sum(waiting() for waiting in self.waiting))
+            port, figures, lambda: figures.set(metrics.WAITING, sum(waiting() for waiting in [*self.waiting.values()]))
         )
         figures.state(_COMPONENT, "running")
 

@@ -166,7 +166,7 @@ class Emitter:
         if beside is not None:
             self.counter = beside.counter
         if self.counter is not None:
-            self.counter.waiting.append(self._producer.__len__)
+            self.counter.waiting[self] = self._producer.__len__
             vars(self)["emit"] = self.counter.emitting(self.emit)
         _open.add(self)
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
@@ -395,8 +395,10 @@ class Emitter:
             self._idler.join()
         self._acknowledgements.settle(every=True)
         self.outcomes.close()
-        if self.counter is not None and self._beside is None:
-            self.counter.close()
+        if self.counter is not None:
+            self.counter.waiting.pop(self, None)
+            if self._beside is None:
+                self.counter.close()
 
     def _options_of(
         self, now_ms: int, faults: list[Fault], *, event_id: str | None, **emit_options: Any

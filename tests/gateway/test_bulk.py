@@ -137,6 +137,9 @@ def test_what_it_sends_counts_with_what_the_client_sends(gateway_settings: Setti
     with Journal.connect(replace(gateway_settings, client=client)) as journal:
         asyncio.run(run(journal))
         assert counted()["metajournal_client_events_total"] == 2
+        counter = journal.emitter.counter
+        assert counter is not None
+        assert [*counter.waiting] == [journal.emitter], "one that is closed is not held on to"
 
 
 class _Elsewhere:
