@@ -60,7 +60,7 @@ from .verdicts import Outcome
 from .waiting.acknowledged import Acknowledgements
 from .waiting.futures import AwaitableFuture
 
-_CACHED_KEYS: Final = 65_536
+_CACHED_KEYS: Final = 16_384
 _SERVE_EVERY: Final = 64
 """Emits between two turns of serving delivery reports. The emitting thread does it: each report takes Python's lock
 anew, so a thread beside it would wait for that lock at every single one."""
@@ -146,7 +146,7 @@ class Emitter:
         self._actor = actor_of(settings)
         self._new_id = EventIds()
         self._check_kind = KnownKinds(settings).check
-        self._place = lru_cache(maxsize=_CACHED_KEYS)(self._placed)
+        self._place = lru_cache(maxsize=_CACHED_KEYS)(self._placed) if beside is None else beside._place
         self._schemas = SchemaPublisher(settings)
         self._published: set[str] = set()
         self._failures: deque[Receipt] = deque(maxlen=_KEPT_FAILURES)

@@ -35,7 +35,7 @@ class Urn(str):
         InvalidUrnError: the text is not canonical, too long, or its parts do not fit its kind.
     """
 
-    __slots__ = ("_aggregate", "_domain", "kind", "parts", "path")
+    __slots__ = ("_domain", "_is_aggregate", "_other", "kind", "parts", "path")
 
     kind: str
     """The word before the colon."""
@@ -45,7 +45,10 @@ class Urn(str):
     """The path's parts, decoded."""
     _domain: str | None
     """None of a kind that nobody declared when this was made: a journal may serve it since."""
-    _aggregate: Urn | None
+    _is_aggregate: bool
+    """Known to be its own aggregate: said in a flag, since one that refers to itself is freed by a search alone."""
+    _other: Urn | None
+    """Its aggregate where that is another and known."""
 
     def __new__(cls, text: str) -> Urn:
         self = super().__new__(cls, text)
@@ -54,7 +57,8 @@ class Urn(str):
         self.path = text[len(kind.name) + 1 :]
         self.parts = parts
         self._domain = kind.domain if kind.name in KINDS else None
-        self._aggregate = None
+        self._is_aggregate = False
+        self._other = None
         return self
 
     @staticmethod
@@ -91,18 +95,18 @@ class Urn(str):
     @property
     def aggregate(self) -> Urn:
         """The unit of order and of rules that this entity belongs to; the entity itself for most kinds."""
-        return self._aggregate or self._find_aggregate()
+        return self if self._is_aggregate else self._other or self._find_aggregate()
 
     def _find_aggregate(self) -> Urn:
         row = KINDS.get(self.kind)
         if row is None:
             return self
-        found = self
-        if row.aggregate_kind is not None:
-            leading = self.path.split("/", row.aggregate_parts)[: row.aggregate_parts]
-            found = _cached(f"{row.aggregate_kind}:{'/'.join(leading)}")
-        self._aggregate = found
-        return found
+        if row.aggregate_kind is None:
+            self._is_aggregate = True
+            return self
+        leading = self.path.split("/", row.aggregate_parts)[: row.aggregate_parts]
+        self._other = _cached(f"{row.aggregate_kind}:{'/'.join(leading)}")
+        return self._other
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Urn.parse, (str(self),)
@@ -127,7 +131,7 @@ for_each_domain(_forget)
 def _undeclared(text: str) -> Urn:
     """The URN of a kind that is read as undeclared: its own aggregate, also outside of the reader's block."""
     found = Urn(text)
-    found._aggregate = found
+    found._is_aggregate = True
     return found
 
 
@@ -207,7 +211,7 @@ def siblings(first: Urn, names: Iterable[str]) -> tuple[Urn, ...]:
             continue
         one = new(Urn, text + name)
         one.kind, one.path, one.parts, one._domain = kind, one[behind:], (*leading, name), domain
-        one._aggregate = aggregate
+        one._is_aggregate, one._other = False, aggregate
         found.append(one)
     return tuple(found)
 

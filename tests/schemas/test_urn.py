@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 
 import pytest
@@ -170,3 +171,16 @@ def test_no_aggregate_kind_leaves_its_domain() -> None:
 def test_malformed_kinds_are_refused(kind: str) -> None:
     with pytest.raises(ValueError, match="must match"):
         kind_of(kind)
+
+
+def test_a_urn_is_freed_with_its_last_reference() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(1_000):
+            made = Urn(f"dataset:freed/d{number}")
+            assert made.aggregate is made.aggregate is made
+        del made
+        assert gc.collect() < 1_000
+    finally:
+        gc.enable()
