@@ -146,7 +146,9 @@ class Emitter:
         self._actor = actor_of(settings)
         self._new_id = EventIds()
         self._check_kind = KnownKinds(settings).check
-        self._place = lru_cache(maxsize=_CACHED_KEYS)(self._placed) if beside is None else beside._place
+        self._place: Callable[[str, Urn], tuple[bytes, int]] = (
+            lru_cache(maxsize=_CACHED_KEYS)(self._placed) if beside is None else beside._place
+        )
         self._schemas = SchemaPublisher(settings)
         self._published: set[str] = set()
         self._failures: deque[Receipt] = deque(maxlen=_KEPT_FAILURES)
