@@ -21,6 +21,9 @@ _INTERRUPTED = 130
 def program() -> None:
     """The process that runs one command and ends."""
     try:
+        from .terminal.interrupting import raise_instances
+
+        raise_instances()
         from .commands.program import PROGRAM, main
         from .terminal.here import rewrite_commands
 

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -61,13 +62,17 @@ def run_demo(*, as_json: bool, keep: bool = False, git: Path | None = None) -> i
     Raises:
         InputError, UnavailableError: `git` cannot be imported; nothing was started.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the blocks below are left
+    signal.signal(signal.SIGTERM, _end)  # so that the blocks below are left
     told = Silent() if as_json else teller()
     with git_input(git, told) as history:
         report = demo(told, keep=keep, history=history)
     if as_json:
         print_json(report)
     return FINE if report["ok"] else PROBLEM
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + signal.SIGTERM)  # an instance: see producers.kafka.take_in
 
 
 def demo(teller: Teller, *, keep: bool = False, history: GitInput | None = None) -> dict[str, Any]:

@@ -97,7 +97,9 @@ class Committing:
         with self._room(len(records), block_s):
             deadline = time.monotonic() + self._client.delivery_timeout_s
             # `flush` and not `poll`: it sends what only lingers.
-            if not self._latest.settled({record.key for record in records}, self._flush, deadline):
+            if not self._latest.settled(
+                {record.key for record in records}, self._flush, deadline, self._producer.__len__
+            ):
                 raise NotCommitted("events emitted before it have not been acknowledged", again=False)
             return self._transactions.commit(records, deadline)
 

@@ -260,8 +260,23 @@ def take_in(serve: Callable[[float], object], errors: ErrorLog, timeout_s: float
         while error is not None and not isinstance(error, KafkaException):
             error = error.__cause__
         if error is None:
-            raise
+            signalled = _signalled(raised)
+            if signalled is None:
+                raise
+            raise signalled from None
         errors(error.args[0])
+
+
+def _signalled(error: BaseException) -> BaseException | None:
+    """What a signal's handler raised while the client called back, where the client made a SystemError of it.
+
+    It hands on the value of an exception alone. Python's own handler of Ctrl-C raises a `KeyboardInterrupt` that has
+    none yet, and the value of `sys.exit(2)` is a number, which cannot be raised: its code is lost.
+    """
+    text = str(error)
+    if text.endswith("without setting an exception"):
+        return KeyboardInterrupt()
+    return SystemExit(1) if text.endswith("is not a BaseException subclass") else None
 
 
 def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers: str, timeout_s: float) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from ..schemas.errors import InputError
+from .interrupting import interrupt
 from .options import SECONDS
 from .rendering import console, note, print_json, shortened, time_text
 
@@ -63,7 +64,7 @@ def _terminable() -> Iterator[None]:
     if not is_main or before is signal.SIG_IGN:
         yield
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
@@ -104,7 +105,7 @@ def _interruptible(subscription: Subscription[Any]) -> Iterator[None]:
     """
 
     def stop(number: int, frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         subscription.stop()
 

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import ast
+import gc
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import Producer
 
+from metajournal.client import Journal
+from metajournal.domains.catalog.events import EntityRegistered
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.answers import Administrator
 from metajournal.producers.asked_ends import AskedEnds
+from metajournal.producers.kafka import ErrorLog, take_in
+from metajournal.producers.receipts import Receipt
 from metajournal.producers.waiting.futures import resolve
 from metajournal.schemas.settings import Settings
+from metajournal.terminal.interrupting import interrupt
 
 MOST_STEPS = 2_000
 ROOT = Path(__file__).parents[2]
@@ -51,6 +61,7 @@ def is_interrupted(work: Callable[[], object], step: int) -> bool:
                 raise KeyboardInterrupt
 
     former = sys.getprofile()
+    gc.disable()  # whose callbacks are others' calls
     sys.setprofile(count)
     try:
         work()
@@ -58,6 +69,7 @@ def is_interrupted(work: Callable[[], object], step: int) -> bool:
         return True
     finally:
         sys.setprofile(former)
+        gc.enable()
     return False
 
 
@@ -105,3 +117,63 @@ def test_nobody_enters_a_condition_instead_of_its_lock() -> None:
                     entered = {ast.unparse(item.context_expr) for item in node.items}
                     assert not entered & conditions, f"{path.relative_to(ROOT)}:{node.lineno}"
     assert found >= 4
+
+
+def raises_instance(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(143)
+
+
+@pytest.mark.parametrize(
+    ("handler", "raised"),
+    [
+        pytest.param(signal.default_int_handler, KeyboardInterrupt(), id="Python's own"),
+        pytest.param(interrupt, KeyboardInterrupt(), id="the command line's"),
+        pytest.param(lambda *_: sys.exit(3), SystemExit(1), id="one that exits"),
+        pytest.param(raises_instance, SystemExit(143), id="one that raises SystemExit"),
+    ],
+)
+def test_a_signal_while_the_client_calls_back_raises_what_its_handler_raises(
+    handler: Any, raised: BaseException
+) -> None:
+    def told(error: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    errors = cast(ErrorLog, told)
+
+    def serve() -> None:
+        for _ in range(100):
+            take_in(producer.poll, errors, 0.1)
+
+    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": told, "log_level": 0})
+    former = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(type(raised)) as found:
+            serve()
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert found.value.args == raised.args
+
+
+@pytest.mark.services
+def test_nobody_waits_for_a_report_in_which_a_signal_came(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = Receipt.delivered
+    reports = 0
+
+    def delivered(receipt: Receipt, error: Any, message: Any) -> None:
+        nonlocal reports
+        reports += 1
+        if reports == 3:
+            signal.raise_signal(signal.SIGINT)
+        taken(receipt, error, message)
+
+    with Journal.connect(settings, create_topics=True) as journal:
+        journal.emit(EntityRegistered(dataset("signals", "first"))).position  # noqa: B018  (the schemas are there)
+        reports = 0
+        monkeypatch.setattr(Receipt, "delivered", delivered)
+        receipts = [journal.emit(EntityRegistered(dataset("signals", f"d{number}"))) for number in range(20)]
+        with pytest.raises(KeyboardInterrupt):
+            journal.flush()
+        began = time.monotonic()
+        journal.flush()
+        assert time.monotonic() - began < settings.client.delivery_timeout_s / 2
+        assert sum(receipt.acknowledged for receipt in receipts) == 19

@@ -28,6 +28,11 @@ class Report:
         return 2, 3
 
 
+def some() -> int:
+    """Events without a delivery report."""
+    return 1
+
+
 def receipt(*, acknowledged: bool = False) -> Receipt:
     journal: Any = None
     made = Receipt(bytes(16), journal)
@@ -88,11 +93,11 @@ def test_threads_that_emit_under_one_key_are_all_waited_for() -> None:
     latest, mine, others = LatestEmits(), receipt(acknowledged=True), receipt()
     in_thread(lambda: latest.own.by_key.update({b"a": others}))
     latest.own.by_key[b"a"] = mine
-    assert not latest.settled([b"a"], lambda _: None, time.monotonic())
-    assert not latest.settled(None, lambda _: None, time.monotonic())
+    assert not latest.settled([b"a"], lambda _: None, time.monotonic(), some)
+    assert not latest.settled(None, lambda _: None, time.monotonic(), some)
     acknowledge(others)
-    assert latest.settled([b"a"], lambda _: None, time.monotonic())
-    assert latest.settled(None, lambda _: None, time.monotonic())
+    assert latest.settled([b"a"], lambda _: None, time.monotonic(), some)
+    assert latest.settled(None, lambda _: None, time.monotonic(), some)
 
 
 def test_an_event_emitted_while_others_are_dropped_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,8 +124,14 @@ def test_only_the_asked_keys_are_waited_for_and_in_time() -> None:
         if len(served) == 3:
             acknowledge(latest.own.by_key[b"slow"])
 
-    assert latest.settled([b"done", b"never emitted"], serve, time.monotonic() + 5)
+    assert latest.settled([b"done", b"never emitted"], serve, time.monotonic() + 5, some)
     assert served == []
-    assert latest.settled([b"slow", b"done"], serve, time.monotonic() + 5)
+    assert latest.settled([b"slow", b"done"], serve, time.monotonic() + 5, some)
     assert len(served) == 3
-    assert not latest.settled([b"other"], serve, time.monotonic())
+    assert not latest.settled([b"other"], serve, time.monotonic(), some)
+
+
+def test_who_has_lost_its_report_is_not_waited_for() -> None:
+    latest = LatestEmits()
+    latest.own.by_key[b"a"] = receipt()
+    assert latest.settled(None, lambda _: pytest.fail("nothing is left"), time.monotonic() + 5, lambda: 0)

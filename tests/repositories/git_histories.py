@@ -69,6 +69,7 @@ def clone(source: Path, folder: Path, branches: Mapping[str, str]) -> Path:
     for name in [*heads(folder), *branches]:
         word = ["update-ref", f"refs/heads/{name}", branches[name]] if name in branches else ["branch", "-D", name]
         git(folder, *word)
+    git(folder, "symbolic-ref", "HEAD", f"refs/heads/{next(iter(branches))}")  # the source may be on no branch
     return folder
 
 
