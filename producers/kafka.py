@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from ..schemas.errors import ConfigError, KafkaUnavailableError
@@ -233,12 +233,37 @@ def make_transactional(settings: Settings, errors: ErrorLog, transactional_id: s
 
 def make_consumer(settings: Settings, errors: ErrorLog, *, role: str = "reader", **more: Any) -> Consumer:
     """A consumer for `assign`, without a group's offsets."""
-    return _make(Consumer, {**consumer_config(settings, role=role), **more}, errors)
+    return _make(_Reader, {**consumer_config(settings, role=role), **more}, errors)
 
 
 def make_admin(settings: Settings, errors: ErrorLog) -> AdminClient:
     """An admin client."""
     return _make(AdminClient, admin_config(settings), errors)
+
+
+class _Reader(Consumer):
+    """A consumer that raises what a signal's handler raised while it called back."""
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """As `Consumer.poll`."""
+        with _as_raised():
+            return super().poll(timeout)
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """As `Consumer.consume`."""
+        with _as_raised():
+            return super().consume(num_messages, timeout)
+
+
+@contextmanager
+def _as_raised() -> Iterator[None]:
+    try:
+        yield
+    except SystemError as error:
+        signalled = _signalled(error)
+        if signalled is None:
+            raise
+        raise signalled from None
 
 
 def take_in(serve: Callable[[float], object], errors: ErrorLog, timeout_s: float) -> None:
@@ -260,10 +285,8 @@ def take_in(serve: Callable[[float], object], errors: ErrorLog, timeout_s: float
         while error is not None and not isinstance(error, KafkaException):
             error = error.__cause__
         if error is None:
-            signalled = _signalled(raised)
-            if signalled is None:
+            with _as_raised():
                 raise
-            raise signalled from None
         errors(error.args[0])
 
 

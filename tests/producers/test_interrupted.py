@@ -9,19 +9,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import TopicPartition
 
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import EntityRegistered
 from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.answers import Administrator
 from metajournal.producers.asked_ends import AskedEnds
-from metajournal.producers.kafka import ErrorLog, take_in
+from metajournal.producers.kafka import ErrorLog, make_consumer, make_producer, take_in
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.waiting.futures import resolve
 from metajournal.schemas.settings import Settings
@@ -132,19 +133,29 @@ def raises_instance(number: int, frame: FrameType | None) -> None:
         pytest.param(raises_instance, SystemExit(143), id="one that raises SystemExit"),
     ],
 )
+@pytest.mark.parametrize("served", ["producer", "poll", "consume"])
 def test_a_signal_while_the_client_calls_back_raises_what_its_handler_raises(
-    handler: Any, raised: BaseException
+    served: str, handler: Any, raised: BaseException
 ) -> None:
-    def told(error: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
+    class Told(ErrorLog):
+        def __call__(self, error: Any) -> None:
+            signal.raise_signal(signal.SIGINT)
 
-    errors = cast(ErrorLog, told)
+    settings = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
+    errors = Told()
 
     def serve() -> None:
+        turn: Callable[[float], object]
+        if served == "producer":
+            producer = make_producer(settings, errors)
+            turn = partial(take_in, producer.poll, errors)
+        else:
+            consumer = make_consumer(settings, errors)
+            consumer.assign([TopicPartition("t", 0, 0)])
+            turn = consumer.poll if served == "poll" else partial(consumer.consume, 10)
         for _ in range(100):
-            take_in(producer.poll, errors, 0.1)
+            turn(0.1)
 
-    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": told, "log_level": 0})
     former = signal.signal(signal.SIGINT, handler)
     try:
         with pytest.raises(type(raised)) as found:
