@@ -287,7 +287,7 @@ class Emitter:
             How many events still wait then; 0 where it is done.
         """
         deadline = time.monotonic() + timeout_s
-        if not len(self._producer) or self._latest.settled(None, self._flush, deadline, self._producer.__len__):
+        if self._latest.settled(None, self._flush, deadline, self._producer.__len__):
             return 0
         return len(self._producer)
 

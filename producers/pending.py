@@ -57,13 +57,14 @@ class LatestEmits:
             serve: takes delivery reports in for some seconds.
             deadline: monotonic time.
             left: how many events have no delivery report yet. Where there is none, a receipt that still waits has lost
-                its own: a signal came in the middle of it. It is not under way, though nobody knows its fate.
+                its own to a signal, and counts as failed.
         Returns:
             Whether that came true in time; a failed event is no longer under way either.
         """
         for receipt in self._waiting(None if keys is None else list(keys)):
             while receipt.pending:
-                if not left() and receipt.pending:  # asked after it: the last report comes before it counts
+                if not left() and receipt.pending:  # in this order: an event is left until its report was taken in
+                    receipt.cut_off()
                     break
                 if time.monotonic() >= deadline:
                     return False

@@ -238,6 +238,12 @@ class Receipt:
             self._offset = -1
             self._journal.failed(self)
 
+    def cut_off(self) -> None:
+        """Its delivery report is over and was not taken in, for a signal came meanwhile: nobody knows its fate."""
+        self._error = KafkaError(KafkaError._INTR)
+        self._offset = -1
+        self._journal.failed(self)
+
     def failure(self) -> MetajournalError | None:
         """The error of an event that was not acknowledged, or None."""
         if self._offset is None or self._error is None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from metajournal.producers import pending
 from metajournal.producers.pending import LatestEmits
 from metajournal.producers.receipts import Receipt
+from metajournal.schemas.errors import OutcomeUnknownError
 
 
 class Report:
@@ -132,6 +134,9 @@ def test_only_the_asked_keys_are_waited_for_and_in_time() -> None:
 
 
 def test_who_has_lost_its_report_is_not_waited_for() -> None:
-    latest = LatestEmits()
-    latest.own.by_key[b"a"] = receipt()
+    latest, failed = LatestEmits(), list[Receipt]()
+    journal: Any = SimpleNamespace(failed=failed.append)
+    latest.own.by_key[b"a"] = lost = Receipt(bytes(16), journal)
     assert latest.settled(None, lambda _: pytest.fail("nothing is left"), time.monotonic() + 5, lambda: 0)
+    assert failed == [lost]
+    assert isinstance(lost.failure(), OutcomeUnknownError)
