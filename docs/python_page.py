@@ -96,7 +96,7 @@ def _members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
 
 
 _NOT_FOR_USERS: Final = frozenset({
-    "aggregate", "delivered", "emitter", "entities", "entity", "from_wire", "lake", "opened", "queries",
+    "aggregate", "cut_off", "delivered", "emitter", "entities", "entity", "from_wire", "lake", "opened", "queries",
     "raise_if_rejected", "validate",
 })  # fmt: skip
 
